@@ -1,0 +1,44 @@
+# Language, flags and linker, gathered in one interface target so that nothing is set globally.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE AND PROJECT_IS_TOP_LEVEL)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+add_library(longbow_flags INTERFACE)
+target_compile_options(longbow_flags INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow;-Wconversion;-Wno-sign-conversion;-fvisibility-inlines-hidden;-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=>
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${LONGBOW_WERROR}>>:-Werror>)
+target_include_directories(longbow_flags INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
+
+# Kernels are compiled for several instruction sets and chosen when the program starts; the sanitizers
+# cannot run that early, so there the plain version alone is built.
+if(LONGBOW_SANITIZE)
+  string(REPLACE ";" "," sanitizers "${LONGBOW_SANITIZE}")
+  target_compile_options(longbow_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${sanitizers};-fno-omit-frame-pointer>)
+  target_link_options(longbow_flags INTERFACE -fsanitize=${sanitizers})
+  set(longbow_clones "")
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  set(longbow_clones "__attribute__((target_clones(\"default\",\"arch=haswell\",\"arch=skylake-avx512\")))")
+endif()
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM AND PROJECT_IS_TOP_LEVEL)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+    CCACHE_DEPEND=1 CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE_PROGRAM})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+endif()
+find_program(LLD_PROGRAM ld.lld)
+if(LLD_PROGRAM AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  target_link_options(longbow_flags INTERFACE -fuse-ld=lld)
+endif()
+if(LONGBOW_CUDA)
+  set(CMAKE_CUDA_STANDARD 20)
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES 90)
+  endif()
+  enable_language(CUDA)
+endif()

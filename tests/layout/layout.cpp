@@ -1,0 +1,327 @@
+#include "tests/layout/layout.h"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <sstream>
+
+namespace longbow::layout {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Tests that cover a law or a whole layer, so that no single source carries their name.
+const std::map<std::string, std::string> kTestsOfSeveralSources = {
+    {"fuzz_test", "mutates the inputs of every reader of its layer"},
+    {"laws_test", "runs every law on every row of the table"},
+};
+
+const std::vector<std::string> kNamelessFolders = {"utils", "util", "common", "misc", "helpers"};
+
+bool starts_with(const std::string& text, const std::string& start) {
+  return text.rfind(start, 0) == 0;
+}
+
+bool is_source(const std::string& path) {
+  const auto extension = fs::path(path).extension();
+  return extension == ".h" || extension == ".cpp" || extension == ".cu" || extension == ".cuh";
+}
+
+// The planted violations of this folder's own tests are text, not code.
+bool is_planted(const std::string& path) {
+  return starts_with(path, "tests/layout/");
+}
+
+std::string trimmed(const std::string& line) {
+  const auto first = line.find_first_not_of(" \t\r");
+  if (first == std::string::npos) return "";
+  return line.substr(first, line.find_last_not_of(" \t\r") - first + 1);
+}
+
+std::vector<std::string> lines_of(const std::string& contents) {
+  std::vector<std::string> lines;
+  std::istringstream stream(contents);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+std::string at(const std::string& path, size_t index) {
+  return path + ":" + std::to_string(index + 1);
+}
+
+// One violation per line on which `complaint` has something to say, over the files that `applies`
+// selects.
+Violations each_line(const Tree& tree, const std::function<bool(const std::string& path)>& applies,
+                     const std::function<std::string(const std::string& line)>& complaint) {
+  Violations found;
+  for (const auto& [path, contents] : tree) {
+    if (is_planted(path) || !applies(path)) continue;
+    const auto lines = lines_of(contents);
+    for (size_t i = 0; i < lines.size(); ++i) {
+      if (const auto what = complaint(lines[i]); !what.empty())
+        found.push_back(at(path, i) + ": " + what);
+    }
+  }
+  return found;
+}
+
+// The file that a line includes, without quotes or brackets, or "".
+std::string included(const std::string& line) {
+  const auto text = trimmed(line);
+  if (!starts_with(text, "#")) return "";
+  const auto directive = trimmed(text.substr(1));
+  if (!starts_with(directive, "include")) return "";
+  const auto open = directive.find_first_of("\"<");
+  if (open == std::string::npos) return "";
+  const auto close = directive.find_first_of("\">", open + 1);
+  return directive.substr(open + 1, close - open - 1);
+}
+
+// "nn" of "longbow/nn/mask.h" and of "tests/nn/mask_test.cpp".
+std::string layer_of(const std::string& path) {
+  const auto first = path.find('/');
+  if (first == std::string::npos) return "";
+  const auto second = path.find('/', first + 1);
+  if (second == std::string::npos) return "";
+  return path.substr(first + 1, second - first - 1);
+}
+
+bool is_mechanism(const std::string& path) {
+  const fs::path file(path);
+  return file.parent_path() == "longbow/attention" && file.extension() == ".cpp" &&
+         file.stem() != "mechanism";
+}
+
+std::set<std::string> ignored_folders(const fs::path& root) {
+  std::set<std::string> ignored = {".git"};
+  std::ifstream file(root / ".gitignore");
+  for (std::string line; std::getline(file, line);) {
+    if (line.size() > 2 && line.front() == '/' && line.back() == '/')
+      ignored.insert(line.substr(1, line.size() - 2));
+  }
+  return ignored;
+}
+
+size_t limit_of(const std::string& path) {
+  if (path == "README.md") return 150;
+  if (path == "CMakeLists.txt") return 120;
+  if (starts_with(path, "longbow/kernels/")) return 600;
+  return 500;
+}
+
+bool is_limited(const std::string& path) {
+  return is_source(path) || fs::path(path).extension() == ".cmake" || path == "README.md" ||
+         path == "CMakeLists.txt";
+}
+
+}  // namespace
+
+Tree read_tree(const std::string& root) {
+  Tree tree;
+  const auto ignored = ignored_folders(root);
+  for (auto entry = fs::recursive_directory_iterator(root);
+       entry != fs::recursive_directory_iterator(); ++entry) {
+    const auto path = fs::relative(entry->path(), root).generic_string();
+    if (entry->is_directory() && ignored.count(path)) entry.disable_recursion_pending();
+    if (!entry->is_regular_file()) continue;
+    std::ifstream file(entry->path(), std::ios::binary);
+    tree[path] = std::string(std::istreambuf_iterator<char>(file), {});
+  }
+  return tree;
+}
+
+Layers read_layers(const Tree& tree) {
+  Layers layers;
+  const auto file = tree.find("CMakeLists.txt");
+  if (file == tree.end()) return layers;
+  static const std::regex call(R"(^longbow_layer\((\w+)(?:\s+USES([a-z_\s]*))?.*\))");
+  for (const auto& line : lines_of(file->second)) {
+    std::smatch match;
+    if (!std::regex_search(line, match, call)) continue;
+    std::set<std::string> below = {"core"};
+    std::istringstream uses(match[2].str());
+    for (std::string used; uses >> used;) {
+      below.insert(used);
+      below.insert(layers[used].begin(), layers[used].end());
+    }
+    below.insert(match[1].str());
+    layers[match[1].str()] = below;
+  }
+  return layers;
+}
+
+Violations includes_against_the_layers(const Tree& tree) {
+  const auto layers = read_layers(tree);
+  Violations found;
+  if (layers.empty()) return {"CMakeLists.txt: no longbow_layer(...) call"};
+  for (const auto& [path, contents] : tree) {
+    const bool is_test = starts_with(path, "tests/");
+    if (!is_source(path) || is_planted(path) || !(is_test || starts_with(path, "longbow/")))
+      continue;
+    const auto layer = layers.find(layer_of(path));
+    if (layer == layers.end()) {
+      if (!is_test)
+        found.push_back(path + ": no longbow_layer(" + layer_of(path) + ") in CMakeLists.txt");
+      continue;
+    }
+    const auto lines = lines_of(contents);
+    for (size_t i = 0; i < lines.size(); ++i) {
+      const auto file = included(lines[i]);
+      if (!starts_with(file, "longbow/") || layer->second.count(layer_of(file))) continue;
+      found.push_back(at(path, i) + ": layer " + layer->first + " may not include " + file);
+    }
+  }
+  return found;
+}
+
+Violations wide_torch_headers(const Tree& tree) {
+  return each_line(tree, is_source, [](const std::string& line) -> std::string {
+    const auto file = included(line);
+    const bool wide =
+        file == "torch/torch.h" || file == "torch/extension.h" || file == "torch/all.h";
+    return wide ? file + " costs 15 s a file; include the narrow headers" : "";
+  });
+}
+
+Violations mechanisms_without_test_or_page(const Tree& tree) {
+  Violations found;
+  for (const auto& [path, contents] : tree) {
+    if (!is_mechanism(path)) continue;
+    const auto name = fs::path(path).stem().string();
+    for (const auto& needed :
+         {"tests/attention/" + name + "_test.cpp", "docs/mechanisms/" + name + ".md"}) {
+      if (!tree.count(needed)) found.push_back(path + ": needs " + needed);
+    }
+  }
+  return found;
+}
+
+Violations mechanisms_that_share_files(const Tree& tree) {
+  auto found = each_line(tree, is_mechanism, [](const std::string& line) -> std::string {
+    const auto file = included(line);
+    const bool other =
+        starts_with(file, "longbow/attention/") && file != "longbow/attention/mechanism.h";
+    return other ? "a mechanism may not include " + file + "; what two share belongs in nn" : "";
+  });
+  for (const auto& [path, contents] : tree) {
+    const bool header =
+        starts_with(path, "longbow/attention/") && fs::path(path).extension() == ".h";
+    if (header && path != "longbow/attention/mechanism.h") {
+      found.push_back(
+          path +
+          ": attention has no header but mechanism.h; what two mechanisms share belongs in nn");
+    }
+  }
+  return found;
+}
+
+Violations tests_without_source(const Tree& tree) {
+  std::set<std::string> sources;  // "nn/mask"
+  for (const auto& [path, contents] : tree) {
+    if (starts_with(path, "longbow/") && is_source(path))
+      sources.insert(layer_of(path) + "/" + fs::path(path).stem().string());
+  }
+  const auto layers = read_layers(tree);
+  Violations found;
+  for (const auto& [path, contents] : tree) {
+    const auto stem = fs::path(path).stem().string();
+    if (!starts_with(path, "tests/") || stem.size() < 6 || stem.substr(stem.size() - 5) != "_test")
+      continue;
+    if (!layers.count(layer_of(path)) || kTestsOfSeveralSources.count(stem)) continue;
+    const auto source = layer_of(path) + "/" + stem.substr(0, stem.size() - 5);
+    if (!sources.count(source))
+      found.push_back(path + ": tests longbow/" + source + ", which does not exist");
+  }
+  return found;
+}
+
+Violations long_files(const Tree& tree) {
+  Violations found;
+  for (const auto& [path, contents] : tree) {
+    if (!is_limited(path)) continue;
+    const auto length = lines_of(contents).size();
+    if (length <= limit_of(path)) continue;
+    found.push_back(path + ": " + std::to_string(length) + " lines, at most " +
+                    std::to_string(limit_of(path)));
+  }
+  return found;
+}
+
+Violations ignored_comparisons(const Tree& tree) {
+  Violations found;
+  for (const auto& [path, contents] : tree) {
+    if (!starts_with(path, "tests/") || !is_source(path) || is_planted(path)) continue;
+    char before =
+        ';';  // the last character of the code above: inside an expression the result is used
+    const auto lines = lines_of(contents);
+    for (size_t i = 0; i < lines.size(); ++i) {
+      const auto text = trimmed(lines[i]);
+      if (text.empty() || starts_with(text, "//")) continue;
+      const bool compares =
+          starts_with(text, "torch::allclose(") || starts_with(text, "at::allclose(");
+      if (compares && std::string(";{})").find(before) != std::string::npos) {
+        found.push_back(at(path, i) + ": the result of allclose is ignored");
+      }
+      before = text.back();
+    }
+  }
+  return found;
+}
+
+Violations todos_without_issue(const Tree& tree) {
+  return each_line(
+      tree, [](const std::string&) { return true; },
+      [](const std::string& line) -> std::string {
+        const auto mark = line.find("TODO");
+        if (mark == std::string::npos) return "";
+        const auto number = line.find('#', mark);
+        const bool numbered = number != std::string::npos && number + 1 < line.size() &&
+                              std::isdigit(line[number + 1]);
+        return numbered ? "" : "TODO without #number of its issue";
+      });
+}
+
+Violations nameless_folders(const Tree& tree) {
+  std::set<std::string> folders;
+  for (const auto& [path, contents] : tree) {
+    for (auto folder = fs::path(path).parent_path(); !folder.empty();
+         folder = folder.parent_path()) {
+      const auto name = folder.filename().string();
+      const bool nameless = std::count(kNamelessFolders.begin(), kNamelessFolders.end(), name) > 0;
+      if (nameless) folders.insert(folder.generic_string());
+    }
+  }
+  Violations found;
+  for (const auto& folder : folders)
+    found.push_back(folder + ": a folder is named after what it holds");
+  return found;
+}
+
+Violations machine_paths(const Tree& tree) {
+  static const std::regex path(R"((?:^|[^\w.~}$/-])(/(?:root|home|work)/))");
+  return each_line(
+      tree, [](const std::string&) { return true; },
+      [](const std::string& line) -> std::string {
+        if (line.find("/root/") == std::string::npos && line.find("/home/") == std::string::npos &&
+            line.find("/work/") == std::string::npos) {
+          return "";
+        }
+        std::smatch match;
+        return std::regex_search(line, match, path) ? "a path of one machine: " + match[1].str()
+                                                    : "";
+      });
+}
+
+Violations parallel_pragmas(const Tree& tree) {
+  static const std::regex pragma(R"(^\s*#\s*pragma\s+(omp|acc)\b)");
+  return each_line(tree, is_source, [](const std::string& line) -> std::string {
+    return std::regex_search(line, pragma)
+               ? "parallel loops are at::parallel_for, never OpenMP of our own"
+               : "";
+  });
+}
+
+}  // namespace longbow::layout

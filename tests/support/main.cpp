@@ -1,0 +1,14 @@
+#include <gtest/gtest.h>
+#ifdef LONGBOW_TEST_TORCH
+#include <ATen/Context.h>
+#endif
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+#ifdef LONGBOW_TEST_TORCH
+  // Deterministic algorithms fill uninitialised memory with NaN, so that a read before a write shows.
+  at::globalContext().setDeterministicAlgorithms(true, false);
+  at::globalContext().setDeterministicFillUninitializedMemory(true);
+#endif
+  return RUN_ALL_TESTS();
+}
