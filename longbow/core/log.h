@@ -1,0 +1,54 @@
+#pragma once
+// The console: one line per message on stderr, progress on one line of its own when stderr is a
+// terminal.
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace longbow {
+
+enum class Level { debug, info, warning, error };
+void set_log_level(Level level);
+void log(Level level, const std::string& message);
+inline void info(const std::string& message) {
+  log(Level::info, message);
+}
+inline void warn(const std::string& message) {
+  log(Level::warning, message);
+}
+
+enum class ProgressStyle { automatic, bar, plain, json, off };
+ProgressStyle parse_progress(const std::string& text);  // auto, bar, plain, json, off
+
+struct ProgressTiming {
+  double seconds_between = 5;     // plain lines
+  std::function<double()> now{};  // seconds on any steady clock; empty: the machine's
+};
+
+// step/total, named values in order, elapsed, ETA. A bar redraws in place; plain prints a line
+// every few seconds; json prints one object an update. Safe to call from several threads.
+class Progress {
+ public:
+  using Values = std::vector<std::pair<std::string, std::string>>;
+  // A total of 0 means unknown.
+  Progress(std::string label, int64_t total, ProgressStyle style, ProgressTiming timing = {});
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  void update(int64_t step, const Values& values);
+  void finish();  // erases the bar, so that the next line starts clean
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// For people: 12.3k, 4.56M, 1.5 GiB, 1m23s.
+std::string human_count(double value);
+std::string human_bytes(double bytes);
+std::string human_seconds(double seconds);
+
+}  // namespace longbow

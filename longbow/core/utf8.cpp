@@ -1,0 +1,102 @@
+#include "longbow/core/utf8.h"
+
+#include <fmt/format.h>
+
+namespace longbow {
+namespace {
+
+struct Decoded {
+  char32_t code = 0;
+  size_t bytes = 0;  // 0: not UTF-8
+};
+
+Decoded decode(std::string_view text, size_t at) {
+  auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  char32_t first = byte(at);
+  if (first < 0x80) return {first, 1};
+  size_t bytes = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4) return {};
+  char32_t code = first & (0xffu >> (bytes + 1));
+  for (size_t i = 1; i < bytes; ++i) {
+    if ((byte(at + i) & 0xc0) != 0x80) return {};
+    code = code << 6 | (byte(at + i) & 0x3f);
+  }
+  constexpr char32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
+  bool surrogate = code >= 0xd800 && code <= 0xdfff;
+  if (code < kLeast[bytes] || code > 0x10ffff || surrogate) return {};
+  return {code, bytes};
+}
+
+bool needs_escape(char32_t code) {
+  return code < 0x20 || (code >= 0x7f && code <= 0xa0) || code == 0x2028 || code == 0x2029 ||
+         code == 0xfeff || code == 0xfffe || code == 0xffff;
+}
+
+std::string escape(char32_t code) {
+  switch (code) {
+    case '"':
+      return "\\\"";
+    case '\\':
+      return "\\\\";
+    case '\b':
+      return "\\b";
+    case '\f':
+      return "\\f";
+    case '\n':
+      return "\\n";
+    case '\r':
+      return "\\r";
+    case '\t':
+      return "\\t";
+    default:
+      return needs_escape(code) ? fmt::format("\\u{:04x}", static_cast<uint32_t>(code)) : "";
+  }
+}
+
+}  // namespace
+
+size_t find_invalid_utf8(std::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    auto decoded = decode(text, at);
+    if (decoded.bytes == 0) return at;
+    at += decoded.bytes;
+  }
+  return std::string_view::npos;
+}
+
+void append_utf8(std::string& text, char32_t code) {
+  auto put = [&](char32_t byte) { text += static_cast<char>(byte); };
+  if (code < 0x80) {
+    put(code);
+  } else if (code < 0x800) {
+    put(0xc0 | code >> 6);
+    put(0x80 | (code & 0x3f));
+  } else if (code < 0x10000) {
+    put(0xe0 | code >> 12);
+    put(0x80 | (code >> 6 & 0x3f));
+    put(0x80 | (code & 0x3f));
+  } else {
+    put(0xf0 | code >> 18);
+    put(0x80 | (code >> 12 & 0x3f));
+    put(0x80 | (code >> 6 & 0x3f));
+    put(0x80 | (code & 0x3f));
+  }
+}
+
+std::string string_literal(std::string_view text) {
+  std::string literal = "\"";
+  for (size_t at = 0; at < text.size();) {
+    auto decoded = decode(text, at);
+    if (decoded.bytes == 0) {
+      literal += "\xef\xbf\xbd";
+      ++at;
+      continue;
+    }
+    auto escaped = escape(decoded.code);
+    literal += escaped.empty() ? text.substr(at, decoded.bytes) : std::string_view(escaped);
+    at += decoded.bytes;
+  }
+  return literal + "\"";
+}
+
+}  // namespace longbow

@@ -1,0 +1,16 @@
+#pragma once
+#include <string>
+#include <string_view>
+
+namespace longbow {
+
+// The offset of the first byte that is not well-formed UTF-8 (overlong forms and surrogates are
+// not), or npos.
+size_t find_invalid_utf8(std::string_view text);
+void append_utf8(std::string& text, char32_t code);
+
+// A JSON string literal, which is a double-quoted YAML scalar too. Control characters and line
+// separators are escaped; bytes that are not UTF-8 become U+FFFD.
+std::string string_literal(std::string_view text);
+
+}  // namespace longbow

@@ -1,0 +1,36 @@
+#include "longbow/core/utf8.h"
+
+#include <gtest/gtest.h>
+
+namespace longbow {
+
+TEST(Utf8, FindsTheFirstBrokenByte) {
+  EXPECT_EQ(find_invalid_utf8("plain, 한글, 😀"), std::string::npos);
+  EXPECT_EQ(find_invalid_utf8("ab\xff"), 2u);
+  EXPECT_EQ(find_invalid_utf8("\xed\x95"), 0u) << "cut short";
+  EXPECT_EQ(find_invalid_utf8("\xc0\x80"), 0u) << "overlong";
+  EXPECT_EQ(find_invalid_utf8("\xe0\x80\x80"), 0u) << "overlong";
+  EXPECT_EQ(find_invalid_utf8("\xed\xa0\x80"), 0u) << "surrogate";
+  EXPECT_EQ(find_invalid_utf8("\xf4\x90\x80\x80"), 0u) << "past U+10FFFF";
+}
+
+TEST(Utf8, AppendsEveryLengthOfCharacter) {
+  std::string text;
+  for (char32_t code : {U'a', U'é', U'한', U'😀'}) append_utf8(text, code);
+  EXPECT_EQ(text, "aé한😀");
+}
+
+TEST(StringLiteral, EscapesWhatCannotStandInQuotes) {
+  EXPECT_EQ(string_literal("a\"b\\c\n\r\t\b\f/한"), R"("a\"b\\c\n\r\t\b\f/한")");
+  EXPECT_EQ(string_literal(std::string("\0\x01\x7f", 3)), R"("\u0000\u0001\u007f")");
+  EXPECT_EQ(string_literal("\u0085\u2028\ufeff"), R"("\u0085\u2028\ufeff")");
+}
+
+TEST(StringLiteral, ReplacesWhatIsNotUtf8) {
+  EXPECT_EQ(string_literal("a\xff"
+                           "b"),
+            "\"a\ufffd"
+            "b\"");
+}
+
+}  // namespace longbow
