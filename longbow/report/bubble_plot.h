@@ -1,0 +1,37 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "longbow/report/palette.h"
+#include "longbow/report/scale.h"
+
+namespace longbow::reporting {
+
+struct Bubble {
+  std::string label, hint;
+  Look look;
+  double x = 0, y = 0, deviation = 0;
+  std::optional<double> size;  // the area
+};
+
+// A horizontal line: a baseline without a speed. One outside the axis is named at the lower edge
+// with an arrow.
+struct Level {
+  std::string label;
+  double y = 0;
+};
+
+struct BubblePlot {
+  std::string title, description;
+  Axis x, y;
+  std::vector<Bubble> bubbles;
+  std::vector<Level> levels;
+  std::string size_label;  // what the area means, with the largest value
+};
+
+// Bubbles with error bars, each labelled where its label covers no other; a bubble without a size
+// is a small ring.
+std::string bubble_plot(const BubblePlot& plot);
+
+}  // namespace longbow::reporting

@@ -1,0 +1,243 @@
+#include "longbow/report/figures.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "longbow/core/log.h"
+#include "longbow/report/bench_grid.h"
+#include "longbow/report/bubble_plot.h"
+#include "longbow/report/line_plot.h"
+#include "longbow/report/metrics.h"
+#include "longbow/report/number.h"
+
+namespace longbow::reporting {
+namespace {
+
+Axis axis(const std::string& label, Spacing spacing, const std::vector<double>& values) {
+  auto scale = fitted(spacing, values);
+  return {.label = label, .scale = scale, .marks = ticks(scale), .text = plain_tick};
+}
+
+std::string joined_labels(const std::vector<Series>& series) {
+  std::vector<std::string> names;
+  for (auto& one : series)
+    if (std::find(names.begin(), names.end(), one.label) == names.end()) names.push_back(one.label);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+Bubble bubble_of(const Summary& summary, const Looks& looks) {
+  auto hint = fmt::format("{}: {}{}, {} tokens/s", summary.mechanism, summary.text(),
+                          score_unit(summary.metric), human_count(summary.tokens_per_second->mean));
+  if (summary.peak_bytes) hint += ", " + human_bytes(summary.peak_bytes->mean);
+  return {.label = summary.mechanism,
+          .hint = hint,
+          .look = looks.at(summary.mechanism),
+          .x = summary.tokens_per_second->mean,
+          .y = summary.score->mean,
+          .deviation = summary.score->deviation,
+          .size = summary.peak_bytes ? std::optional(summary.peak_bytes->mean) : std::nullopt};
+}
+
+std::string size_label(const std::vector<Bubble>& bubbles) {
+  double largest = 0;
+  for (auto& bubble : bubbles) largest = std::max(largest, bubble.size.value_or(0));
+  return largest > 0 ? "bubble area: peak memory, largest " + human_bytes(largest) : "";
+}
+
+// A baseline far from every score would squeeze the scores together, so only near ones widen the
+// axis.
+void add_near(std::vector<double>& scores, const std::vector<Level>& levels) {
+  auto [least, greatest] = std::minmax_element(scores.begin(), scores.end());
+  auto low = *least, high = *greatest, reach = std::max(high - low, 0.05 * std::abs(high));
+  for (auto& level : levels)
+    if (level.y > low - reach && level.y < high + reach) scores.push_back(level.y);
+}
+
+// Where a curve of benchmarks stands at a length, straight between its points on a log-log plot.
+std::optional<double> interpolated(const Series& series, double length) {
+  for (size_t i = 1; i < series.points.size(); ++i) {
+    auto &a = series.points[i - 1], &b = series.points[i];
+    if (length < a.x || length > b.x) continue;
+    auto share = std::log(length / a.x) / std::log(b.x / a.x);
+    return a.y * std::pow(b.y / a.y, share);
+  }
+  return {};
+}
+
+std::vector<Series> bench_series(const Record& record, const std::string& mode, const Looks& looks,
+                                 std::optional<double> Benchmark::*field, bool spread) {
+  std::vector<Series> result;
+  for (auto& mechanism : bench_mechanisms(record, mode)) {
+    Series series{.label = mechanism, .kind = "", .look = looks.at(mechanism), .points = {}};
+    for (auto length : bench_lengths(record, mode)) {
+      auto row = find_benchmark(record, mode, mechanism, length);
+      if (!row || !(row->*field) || *(row->*field) <= 0) continue;
+      auto y = *(row->*field);
+      auto banded = spread && row->p20 && row->p80;
+      series.points.push_back({length, y, banded ? *row->p20 : y, banded ? *row->p80 : y});
+    }
+    if (!series.points.empty()) result.push_back(series);
+  }
+  std::stable_sort(result.begin(), result.end(),
+                   [](const Series& a, const Series& b) { return a.look.bold < b.look.bold; });
+  return result;
+}
+
+LinePlot bench_plot(const Record& record, const std::string& mode, std::vector<Series> series) {
+  LinePlot plot{
+      .title = "", .description = "", .x = {}, .y = {}, .series = std::move(series), .rings = {}};
+  std::vector<double> values;
+  for (auto& one : plot.series)
+    for (auto& point : one.points) values.insert(values.end(), {point.y, point.low, point.high});
+  auto lengths = bench_lengths(record, mode);
+  plot.x = axis("sequence length", Spacing::logarithmic, lengths);
+  plot.x.marks = lengths;
+  while (plot.x.marks.size() > 9) {
+    std::vector<double> fewer;
+    for (size_t i = 0; i < plot.x.marks.size(); i += 2) fewer.push_back(plot.x.marks[i]);
+    plot.x.marks = fewer;
+  }
+  plot.x.text = [](double length) { return fmt::format("{:.0f}", length); };
+  plot.y = axis("", Spacing::logarithmic, values);
+  return plot;
+}
+
+std::vector<Ring> crossovers(const Record& record, const std::string& mode, const LinePlot& plot,
+                             const Looks& looks) {
+  std::vector<Ring> rings;
+  auto reference = std::find_if(plot.series.begin(), plot.series.end(),
+                                [](const Series& series) { return is_reference(series.label); });
+  if (reference == plot.series.end()) return rings;
+  for (auto& growth : record.growth) {
+    if (growth.mode != mode || !growth.crossover_length || !looks.contains(growth.mechanism))
+      continue;
+    auto y = interpolated(*reference, *growth.crossover_length);
+    if (!y) continue;
+    rings.push_back({*growth.crossover_length, *y, looks.at(growth.mechanism).colour,
+                     fmt::format("{} is faster than {} from length {:.0f}", growth.mechanism,
+                                 reference->label, *growth.crossover_length)});
+  }
+  return rings;
+}
+
+}  // namespace
+
+Looks looks_of(const Record& record) {
+  std::vector<std::string> names;
+  for (auto& cell : record.cells) names.push_back(cell.mechanism);
+  for (auto& curve : record.curves) names.push_back(curve.label);
+  for (auto& row : record.benchmarks) names.push_back(row.mechanism);
+  return palette(names);
+}
+
+std::string score_figure(const Table& table, const std::string& task, const Looks& looks) {
+  BubblePlot plot{};
+  std::vector<double> speeds, scores;
+  for (auto& mechanism : table.mechanisms) {
+    auto& summary = table.at(mechanism, task);
+    if (!summary.score) continue;
+    if (summary.status == "baseline") {
+      plot.levels.push_back({summary.mechanism + " " + summary.text(), summary.score->mean});
+    } else if (summary.tokens_per_second && summary.tokens_per_second->mean > 0) {
+      plot.bubbles.push_back(bubble_of(summary, looks));
+      speeds.push_back(summary.tokens_per_second->mean);
+      for (auto sign : {-1, 1})
+        scores.push_back(summary.score->mean + sign * summary.score->deviation);
+    }
+  }
+  if (plot.bubbles.size() < 2) return "";
+  add_near(scores, plot.levels);
+  auto unit = score_unit(table.metric(task));
+  plot.x = axis("tokens per second", Spacing::logarithmic, speeds);
+  plot.y = axis(table.metric(task) + (unit.empty() ? "" : " " + unit), Spacing::linear, scores);
+  plot.size_label = size_label(plot.bubbles);
+  plot.title = fmt::format("{}: score, speed and memory", task);
+  std::vector<std::string> hints;
+  for (auto& bubble : plot.bubbles) hints.push_back(bubble.hint);
+  plot.description = fmt::format("{}.", fmt::join(hints, "; "));
+  return bubble_plot(plot);
+}
+
+std::string curve_figure(const Record& record, const std::string& task, const std::string& quantity,
+                         const Looks& looks) {
+  LinePlot plot{};
+  std::vector<double> steps, values;
+  auto all = bands(record.curves, task, quantity);
+  auto is_train = [](const Band& band) { return band.split == "train"; };
+  auto only_train = std::all_of(all.begin(), all.end(), is_train);
+  std::stable_sort(all.begin(), all.end(),
+                   [&](auto& a, auto& b) { return is_train(a) > is_train(b); });
+  for (auto& band : all) {
+    if (band.points.empty()) continue;
+    Series series{
+        .label = band.label, .kind = band.split, .look = looks.at(band.label), .points = {}};
+    series.faint = is_train(band) && !only_train;
+    for (auto& point : band.points) {
+      series.points.push_back({point.step, point.mean, point.low, point.high});
+      steps.push_back(point.step);
+      values.insert(values.end(), {point.mean, point.low, point.high});
+    }
+    plot.series.push_back(series);
+  }
+  if (plot.series.empty()) return "";
+  plot.x = axis("step", Spacing::linear, steps);
+  plot.y = axis(quantity_label(quantity), Spacing::linear, values);
+  plot.title = fmt::format("{}: {} over steps", task, quantity_label(quantity));
+  plot.description =
+      fmt::format("Curves of {}; the band spans the seeds.", joined_labels(plot.series));
+  return line_plot(plot);
+}
+
+std::string time_figure(const Record& record, const std::string& mode, const Looks& looks) {
+  auto plot =
+      bench_plot(record, mode, bench_series(record, mode, looks, &Benchmark::seconds, true));
+  if (plot.series.empty()) return "";
+  plot.rings = crossovers(record, mode, plot, looks);
+  plot.y.label = "time of one call";
+  plot.y.text = duration_text;
+  plot.title = fmt::format("{}: time over length", mode);
+  plot.description =
+      fmt::format("Log-log curves of {}; the band spans p20 to p80.", joined_labels(plot.series));
+  for (auto& ring : plot.rings) plot.description += " " + ring.words + ".";
+  return line_plot(plot);
+}
+
+std::string memory_figure(const Record& record, const std::string& mode, const Looks& looks) {
+  auto plot =
+      bench_plot(record, mode, bench_series(record, mode, looks, &Benchmark::peak_bytes, false));
+  if (plot.series.empty()) return "";
+  plot.y.label = "peak memory";
+  plot.y.marks = binary_ticks(plot.y.scale);
+  plot.y.text = human_bytes;
+  plot.title = fmt::format("{}: memory over length", mode);
+  plot.description = fmt::format("Log-log curves of {}.", joined_labels(plot.series));
+  return line_plot(plot);
+}
+
+std::vector<std::string> quantities(const Record& record, const std::string& task) {
+  std::vector<std::string> result;
+  for (auto& curve : record.curves)
+    if (curve.task == task &&
+        std::find(result.begin(), result.end(), curve.quantity) == result.end())
+      result.push_back(curve.quantity);
+  std::stable_partition(result.begin(), result.end(), [](auto& name) { return name == "loss"; });
+  return result;
+}
+
+std::vector<std::string> curve_tasks(const Record& record) {
+  std::vector<std::string> result;
+  for (auto& curve : record.curves)
+    if (std::find(result.begin(), result.end(), curve.task) == result.end())
+      result.push_back(curve.task);
+  return result;
+}
+
+std::string quantity_label(const std::string& quantity) {
+  auto label = quantity;
+  std::replace(label.begin(), label.end(), '_', ' ');
+  return label;
+}
+
+}  // namespace longbow::reporting

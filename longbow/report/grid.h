@@ -1,0 +1,37 @@
+#pragma once
+// Tables of text, built once and printed by the page, the Markdown and the console alike.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "longbow/report/table.h"
+
+namespace longbow::reporting {
+
+enum class Tone { plain, best, muted, failed };
+
+struct GridCell {
+  std::string text;
+  std::optional<double> value{};  // what a sort compares; without one, the text is compared
+  Tone tone = Tone::plain;
+  std::string hint{};  // more, for a reader who points at it
+};
+
+struct Grid {
+  std::string title, note;
+  std::vector<std::string> columns;
+  std::vector<std::vector<GridCell>> rows;
+  size_t text_columns = 1;  // the leading columns hold names, the others numbers
+};
+
+Grid overview_grid(const Table& table);
+Grid task_grid(const Table& table, const std::string& task);
+Grid failure_grid(const Table& table);
+
+// "Scored on test; the checkpoint was chosen on valid."
+std::string split_sentence(const Table& table, const std::string& task);
+
+void mark_best(Grid& grid, size_t column,
+               bool lowest);  // no mark when fewer than two rows have a value
+
+}  // namespace longbow::reporting

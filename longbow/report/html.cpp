@@ -1,0 +1,172 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "longbow/report/bench_grid.h"
+#include "longbow/report/figures.h"
+#include "longbow/report/grid.h"
+#include "longbow/report/number.h"
+#include "longbow/report/page.h"
+#include "longbow/report/report.h"
+#include "longbow/report/svg.h"
+#include "longbow/report/table.h"
+
+namespace longbow {
+namespace {
+
+using namespace reporting;
+
+std::string tag(const std::string& name, const std::string& words) {
+  return fmt::format("<{0}>{1}</{0}>\n", name, escaped(words));
+}
+
+std::string cell_html(const Grid& grid, const GridCell& cell, size_t column) {
+  constexpr const char* kTones[] = {"", "best", "muted", "failed"};
+  std::string classes = kTones[static_cast<int>(cell.tone)];
+  if (column < grid.text_columns)
+    classes += grid.columns[column] == "reason" ? " name reason" : " name";
+  auto sort_key = cell.value                   ? exact_text(*cell.value)
+                  : column < grid.text_columns ? cell.text
+                                               : "";
+  auto hint = cell.hint.empty() ? "" : fmt::format(R"( title="{}")", escaped(cell.hint));
+  return fmt::format(R"(<td class="{}" data-value="{}"{}>{}</td>)", classes, escaped(sort_key),
+                     hint, escaped(cell.text));
+}
+
+std::string grid_html(const Grid& grid) {
+  std::string result = R"(<div class="scroll"><table class="sortable"><thead><tr>)";
+  for (size_t i = 0; i < grid.columns.size(); ++i)
+    result += fmt::format(R"(<th scope="col" class="{}">{}</th>)",
+                          i < grid.text_columns ? "name" : "", escaped(grid.columns[i]));
+  result += "</tr></thead><tbody>\n";
+  for (auto& row : grid.rows) {
+    result += "<tr>";
+    for (size_t i = 0; i < row.size(); ++i) result += cell_html(grid, row[i], i);
+    result += "</tr>\n";
+  }
+  return result + "</tbody></table></div>\n";
+}
+
+std::string note_html(const std::string& note) {
+  return note.empty() ? "" : fmt::format("<p class=\"soft\">{}</p>\n", escaped(note));
+}
+
+std::string titled_grid(const Grid& grid, const std::string& heading) {
+  return tag(heading, grid.title) + note_html(grid.note) + grid_html(grid);
+}
+
+std::string figure_html(const std::string& svg, const std::string& caption, const std::string& more,
+                        const std::string& size = "small") {
+  if (svg.empty()) return "";
+  return fmt::format(
+      "<figure class=\"{}\"><figcaption>{} <span>{}</span></figcaption>{}</figure>\n", size,
+      escaped(caption), escaped(more), svg);
+}
+
+std::string figures_html(const std::string& figures) {
+  return figures.empty() ? "" : "<div class=\"figures\">\n" + figures + "</div>\n";
+}
+
+std::string card_html(const Record& record) {
+  if (record.context.empty()) return "";
+  std::string result = "<dl class=\"card\">\n";
+  for (auto& [key, value] : record.context)
+    result += fmt::format("<div{}><dt>{}</dt><dd>{}</dd></div>\n",
+                          key == "command" || value.size() > 60 ? " class=\"wide\"" : "",
+                          escaped(key), escaped(value));
+  return result + "</dl>\n";
+}
+
+std::string curves_html(const Record& record, const std::string& task, const Looks& looks) {
+  std::string first, others;
+  for (auto& quantity : quantities(record, task)) {
+    auto figure = figure_html(curve_figure(record, task, quantity, looks), quantity_label(quantity),
+                              "over steps");
+    (quantity == "loss" || is_fraction(quantity) ? first : others) += figure;
+  }
+  auto result = figures_html(first);
+  if (!others.empty())
+    result += "<details><summary>More curves</summary>\n" + figures_html(others) + "</details>\n";
+  return result;
+}
+
+std::string not_drawn(const Table& table, const std::string& task) {
+  std::vector<std::string> names;
+  for (auto& mechanism : table.mechanisms) {
+    auto& summary = table.at(mechanism, task);
+    if (summary.seeds > 0 && !summary.score)
+      names.push_back(mechanism + " (" + summary.status + ")");
+  }
+  return names.empty() ? "" : fmt::format("Not drawn: {}.", fmt::join(names, ", "));
+}
+
+std::string task_html(const Record& record, const Table& table, const std::string& task,
+                      const Looks& looks) {
+  auto result = tag("h2", task) + note_html(split_sentence(table, task));
+  if (table.tasks.size() > 1) result += grid_html(task_grid(table, task));
+  auto better = lower_is_better(table.metric(task)) ? "lower" : "higher";
+  auto score = figure_html(
+      score_figure(table, task, looks), "Score, speed, memory",
+      fmt::format("{} and further right is better; bars are one standard deviation over seeds",
+                  better),
+      "large");
+  if (!score.empty()) result += score + note_html(not_drawn(table, task));
+  return result + curves_html(record, task, looks);
+}
+
+std::string arena_html(const Record& record, const Looks& looks) {
+  auto table = summarize(record);
+  auto result = titled_grid(overview_grid(table), "h2");
+  for (auto& task : table.tasks) result += task_html(record, table, task, looks);
+  if (!table.failures.empty()) result += titled_grid(failure_grid(table), "h2");
+  return result;
+}
+
+std::string bench_html(const Record& record, const Looks& looks) {
+  std::string result;
+  if (!record.growth.empty()) result += titled_grid(growth_grid(record), "h2");
+  for (auto& mode : bench_modes(record)) {
+    result += tag("h2", mode);
+    result +=
+        figures_html(figure_html(time_figure(record, mode, looks), "Time",
+                                 "bold: fused softmax; a ring: a mechanism overtakes it") +
+                     figure_html(memory_figure(record, mode, looks), "Memory", "peak of one call"));
+    for (auto& grid : mode_grids(record, mode)) result += titled_grid(grid, "h3");
+  }
+  auto failures = bench_failure_grid(record);
+  if (!failures.rows.empty()) result += titled_grid(failures, "h2");
+  return result;
+}
+
+std::string body_html(const Record& record) {
+  auto looks = looks_of(record);
+  auto result = tag("h1", record.title) + card_html(record);
+  if (record.cells.empty() && record.benchmarks.empty())
+    result += note_html("Nothing has been scored yet.");
+  if (!record.cells.empty()) result += arena_html(record, looks);
+  if (record.cells.empty())
+    for (auto& task : curve_tasks(record))
+      result += tag("h2", task) + curves_html(record, task, looks);
+  if (!record.benchmarks.empty()) result += bench_html(record, looks);
+  if (!record.notes.empty()) result += tag("h2", "Notes");
+  for (auto& note : record.notes) result += note_html(note);
+  if (!record.config.empty())
+    result +=
+        "<details><summary>Config</summary><pre>" + escaped(record.config) + "</pre></details>\n";
+  return result;
+}
+
+}  // namespace
+
+std::string to_html(const Record& record) {
+  return fmt::format(
+      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n{}"
+      "<footer>The same numbers are written as Markdown and "
+      "CSV.</footer>\n"
+      "<script>{}</script>\n</body>\n</html>\n",
+      escaped(record.title), page_style(), body_html(record), page_script());
+}
+
+}  // namespace longbow

@@ -1,0 +1,134 @@
+#include "longbow/report/metrics.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "longbow/core/config.h"
+#include "longbow/core/file.h"
+
+namespace longbow::reporting {
+namespace {
+
+const std::set<std::string> kNotPlotted = {"step", "split", "epoch", "seed", "time", "seconds"};
+
+Curve& curve_of(std::vector<Curve>& curves, const Curve& origin, const std::string& split,
+                const std::string& quantity) {
+  for (auto& curve : curves)
+    if (curve.split == split && curve.quantity == quantity) return curve;
+  auto& curve = curves.emplace_back(origin);
+  curve.split = split;
+  curve.quantity = quantity;
+  return curve;
+}
+
+void add_line(std::vector<Curve>& curves, const Curve& origin, const Node& line,
+              const Place& place) {
+  auto step = line.find("step"), split = line.find("split");
+  if (!step || !split) throw UserError(place, "a line of metrics needs 'step' and 'split'");
+  auto x = as_number(*step, "step");
+  auto part = as_string(*split, "split");
+  for (auto& [key, value] : line.entries) {
+    if (kNotPlotted.contains(key) || !value.is_scalar() || value.quoted) continue;
+    if (value.text == "true" || value.text == "false") continue;
+    curve_of(curves, origin, part, key).points.emplace_back(x, as_number(value, key));
+  }
+}
+
+bool is_json(const std::string& line) {
+  try {
+    parse_json(line, "");
+    return true;
+  } catch (const UserError&) {
+    return false;
+  }
+}
+
+// A line of a longer file, with its true place in every value and every error.
+Node parsed(const std::string& line, const Place& place) try {
+  auto node = parse_json(line, place.file);
+  for (auto& [key, value] : node.entries) value.place = place;
+  return node;
+} catch (const UserError&) {
+  return parse_json(std::string(static_cast<size_t>(place.line - 1), '\n') + line, place.file);
+}
+
+struct Spread {
+  double sum = 0, low = 0, high = 0;
+  int64_t count = 0;
+  void add(double value) {
+    low = count ? std::min(low, value) : value;
+    high = count ? std::max(high, value) : value;
+    sum += value;
+    ++count;
+  }
+};
+
+std::vector<Band::Point> thinned(const std::vector<Band::Point>& points, size_t limit) {
+  if (points.size() <= limit) return points;
+  std::vector<Band::Point> result;
+  for (size_t i = 0; i < limit; ++i) {
+    auto first = i * points.size() / limit, last = (i + 1) * points.size() / limit;
+    Band::Point mean{};
+    for (auto j = first; j < last; ++j) {
+      mean.step += points[j].step;
+      mean.mean += points[j].mean;
+      mean.low += points[j].low;
+      mean.high += points[j].high;
+    }
+    auto n = static_cast<double>(last - first);
+    result.push_back({mean.step / n, mean.mean / n, mean.low / n, mean.high / n});
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<Curve> read_curves(const std::string& path, const Curve& origin,
+                               std::vector<std::string>& notes) {
+  std::vector<Curve> curves;
+  auto text = read_file(path);
+  std::istringstream lines(text);
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    Place place{path, ++number};
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    if (lines.eof() && !is_json(line)) {
+      notes.push_back(place.str() + ": the last line is incomplete and was left out");
+      break;
+    }
+    add_line(curves, origin, parsed(line, place), place);
+  }
+  return curves;
+}
+
+std::vector<Band> bands(const std::vector<Curve>& curves, const std::string& task,
+                        const std::string& quantity, size_t limit) {
+  std::vector<Band> result;
+  std::vector<std::map<double, Spread>> spreads;
+  for (auto& curve : curves) {
+    if (curve.task != task || curve.quantity != quantity) continue;
+    auto same = [&](const Band& band) {
+      return band.label == curve.label && band.split == curve.split;
+    };
+    auto found = std::find_if(result.begin(), result.end(), same);
+    auto index = static_cast<size_t>(found - result.begin());
+    if (found == result.end()) {
+      result.push_back({.label = curve.label, .split = curve.split, .points = {}});
+      spreads.emplace_back();
+    }
+    for (auto& [step, value] : curve.points) spreads[index][step].add(value);
+  }
+  for (size_t i = 0; i < result.size(); ++i) {
+    std::vector<Band::Point> points;
+    for (auto& [step, s] : spreads[i])
+      points.push_back({step, s.sum / static_cast<double>(s.count), s.low, s.high});
+    result[i].points = thinned(points, limit);
+  }
+  return result;
+}
+
+}  // namespace longbow::reporting

@@ -1,0 +1,52 @@
+#include "longbow/report/bench_grid.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/report/sample.h"
+
+namespace longbow::reporting {
+namespace {
+
+TEST(BenchGrid, TimesStandByLength) {
+  auto grid = time_grid(sample::bench(), "forward");
+  EXPECT_EQ(grid.columns,
+            (std::vector<std::string>{"mechanism", "N = 256", "N = 1024", "N = 4096"}));
+  EXPECT_EQ(grid.rows[0][0].text, "softmax");
+  EXPECT_EQ(grid.rows[0][3].text, "16.8 ms");
+  EXPECT_EQ(grid.rows[0][3].hint, "p20 15.1 ms, p80 18.5 ms");
+  EXPECT_EQ(grid.rows[0][1].tone, Tone::best);
+  EXPECT_EQ(grid.rows[1][3].tone, Tone::best);
+}
+
+TEST(BenchGrid, WhatWasNotMeasuredSaysSo) {
+  auto grid = time_grid(sample::bench(), "forward");
+  EXPECT_EQ(grid.rows[2][1].text, "n.a.");
+  EXPECT_EQ(grid.rows[2][3].text, "OOM");
+  EXPECT_EQ(grid.rows[2][3].hint, "needs 16 GiB");
+  auto failures = bench_failure_grid(sample::bench());
+  ASSERT_EQ(failures.rows.size(), 1u);
+  EXPECT_EQ(failures.rows[0][4].text, "needs 16 GiB");
+}
+
+TEST(BenchGrid, GrowthShowsExponentsCrossoverAndSpeedAtTheLongestSharedLength) {
+  auto grid = growth_grid(sample::bench());
+  EXPECT_EQ(grid.rows[0][2].text, "2.00");
+  EXPECT_EQ(grid.rows[0][4].text, "–");
+  EXPECT_EQ(grid.rows[1][4].text, "1000");
+  EXPECT_EQ(grid.rows[1][5].text, "4.10× at 4096");
+  auto record = sample::bench();
+  record.growth[1].crossover_length.reset();
+  EXPECT_EQ(growth_grid(record).rows[1][4].text, "none in range");
+}
+
+TEST(BenchGrid, OnlyWhatWasMeasuredHasATable) {
+  auto record = sample::bench();
+  for (auto& row : record.benchmarks) row.error.reset();
+  auto grids = mode_grids(record, "forward");
+  ASSERT_EQ(grids.size(), 2u);
+  EXPECT_EQ(grids[1].title, "forward: peak memory");
+  EXPECT_TRUE(bench_grids(Record{}).empty());
+}
+
+}  // namespace
+}  // namespace longbow::reporting

@@ -1,0 +1,67 @@
+#include "longbow/report/figures.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/report/sample.h"
+
+namespace longbow::reporting {
+namespace {
+
+TEST(Figures, AreWellFormedAndDescribed) {
+  auto arena = sample::arena(), bench = sample::bench();
+  auto table = summarize(arena);
+  auto looks = looks_of(arena), bench_looks = looks_of(bench);
+  for (auto& svg :
+       {score_figure(table, "listops", looks), curve_figure(arena, "listops", "loss", looks),
+        time_figure(bench, "forward", bench_looks), memory_figure(bench, "forward", bench_looks)}) {
+    ASSERT_FALSE(svg.empty());
+    EXPECT_EQ(sample::unbalanced(svg), "");
+    EXPECT_EQ(svg.find("<title></title>"), std::string::npos);
+    EXPECT_EQ(svg.find("<desc></desc>"), std::string::npos);
+  }
+}
+
+TEST(Figures, TheScoreFigureHoldsWhatWasScoredAndItsBaselines) {
+  auto record = sample::arena();
+  auto svg = score_figure(summarize(record), "listops", looks_of(record));
+  EXPECT_NE(svg.find("softmax: 52.00 ± 2.83%, 20k tokens/s"), std::string::npos)
+      << svg.substr(0, 500);
+  EXPECT_EQ(svg.find("reformer"), std::string::npos);
+  EXPECT_NE(svg.find("majority 17.00"), std::string::npos);
+}
+
+TEST(Figures, TheTimeFigureDrawsSoftmaxBoldAndMarksTheCrossover) {
+  auto record = sample::bench();
+  auto svg = time_figure(record, "forward", looks_of(record));
+  EXPECT_EQ(sample::count(svg, "class=\"line bold\""), 1u);
+  EXPECT_EQ(sample::count(svg, "class=\"ring\""), 1u);
+  EXPECT_NE(svg.find("linear is faster than softmax from length 1000"), std::string::npos);
+}
+
+TEST(Figures, OneMechanismAloneIsNotCompared) {
+  Record record;
+  record.cells = {sample::cell("softmax", "listops", 0, 0.5)};
+  EXPECT_EQ(score_figure(summarize(record), "listops", looks_of(record)), "");
+}
+
+TEST(Figures, NothingToDrawIsNothing) {
+  Record empty;
+  EXPECT_EQ(curve_figure(empty, "t", "loss", {}), "");
+  EXPECT_EQ(time_figure(empty, "forward", {}), "");
+  EXPECT_EQ(memory_figure(empty, "forward", {}), "");
+  Record failed;
+  failed.cells = {sample::failure("a", "t", "FAIL", "why")};
+  EXPECT_EQ(score_figure(summarize(failed), "t", looks_of(failed)), "");
+}
+
+TEST(Figures, LossComesFirst) {
+  Record record;
+  for (auto name : {"accuracy", "loss", "learning_rate"})
+    record.curves.push_back({.label = "a", .task = "t", .quantity = name, .split = "train"});
+  EXPECT_EQ(quantities(record, "t"),
+            (std::vector<std::string>{"loss", "accuracy", "learning_rate"}));
+  EXPECT_EQ(quantity_label("learning_rate"), "learning rate");
+}
+
+}  // namespace
+}  // namespace longbow::reporting

@@ -1,0 +1,77 @@
+#include "longbow/report/grid.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/report/sample.h"
+
+namespace longbow::reporting {
+namespace {
+
+const std::vector<GridCell>& row(const Grid& grid, const std::string& mechanism) {
+  for (auto& cells : grid.rows)
+    if (cells[0].text == mechanism) return cells;
+  throw std::out_of_range(mechanism);
+}
+
+Record two_tasks() {
+  auto record = sample::arena();
+  auto fast = sample::cell("softmax", "text", 0, 0.7);
+  fast.tokens_per_second = 80000;
+  record.cells.push_back(fast);
+  return record;
+}
+
+TEST(Grid, TheOverviewMarksTheBestScoreButNeverABaseline) {
+  auto record = sample::arena();
+  record.cells.back().score = 0.99;
+  auto grid = overview_grid(summarize(record));
+  EXPECT_EQ(grid.columns[1], "listops accuracy %");
+  EXPECT_EQ(row(grid, "softmax")[1].tone, Tone::best);
+  EXPECT_EQ(row(grid, "linformer")[1].tone, Tone::plain);
+  EXPECT_EQ(row(grid, "majority")[1].tone, Tone::plain);
+}
+
+TEST(Grid, AFailureIsRedAndSaysWhy) {
+  auto cell = row(overview_grid(summarize(sample::arena())), "reformer")[1];
+  EXPECT_EQ(cell.text, "OOM");
+  EXPECT_EQ(cell.tone, Tone::failed);
+  EXPECT_EQ(cell.hint, "seed 0: needs 9 GiB");
+}
+
+TEST(Grid, ValuesOverTasksNeedEveryTask) {
+  auto grid = overview_grid(summarize(two_tasks()));
+  EXPECT_EQ(grid.columns[3], "average %");
+  EXPECT_NEAR(*row(grid, "softmax")[3].value, 61, 1e-9);
+  EXPECT_NEAR(*row(grid, "softmax")[4].value, 40000, 1e-6);
+  EXPECT_EQ(row(grid, "linformer")[3].text, "n.a.");
+  EXPECT_EQ(row(grid, "linformer")[4].text, "n.a.");
+  EXPECT_EQ(row(grid, "linformer")[6].value, 2.5e6);
+}
+
+TEST(Grid, ATaskListsOnlyWhatWasTriedOnIt) {
+  auto table = summarize(two_tasks());
+  EXPECT_EQ(task_grid(table, "text").rows.size(), 1u);
+  EXPECT_EQ(task_grid(table, "listops").rows.size(), 4u);
+}
+
+TEST(Grid, SaysWhichSplitChoseAndWhichScored) {
+  auto record = sample::arena();
+  auto sentence = [&] { return split_sentence(summarize(record), "listops"); };
+  EXPECT_EQ(sentence(), "Scored on test; the checkpoint was chosen on valid.");
+  for (auto& cell : record.cells) cell.split = "valid";
+  EXPECT_EQ(sentence(),
+            "Scored on valid, which also chose the checkpoint: the scores are optimistic.");
+  for (auto& cell : record.cells) cell.chosen_by = "";
+  EXPECT_EQ(sentence(), "Scored on valid.");
+  for (auto& cell : record.cells) cell.split = "";
+  EXPECT_EQ(sentence(), "The record does not say which split was scored.");
+}
+
+TEST(Grid, ALossIsBestWhenLow) {
+  auto record = sample::arena();
+  for (auto& cell : record.cells) cell.metric = "loss";
+  EXPECT_EQ(row(overview_grid(summarize(record)), "linformer")[1].tone, Tone::best);
+}
+
+}  // namespace
+}  // namespace longbow::reporting

@@ -1,0 +1,83 @@
+#include "longbow/report/table.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "longbow/core/error.h"
+#include "tests/report/sample.h"
+
+namespace longbow::reporting {
+namespace {
+
+TEST(Statistic, IsTheMeanAndTheDeviationOfTheSample) {
+  auto three = *statistic({1, 2, 6});
+  EXPECT_DOUBLE_EQ(three.mean, 3);
+  EXPECT_DOUBLE_EQ(three.deviation, std::sqrt(7.0));
+  EXPECT_EQ(three.count, 3);
+  EXPECT_EQ(statistic({5})->deviation, 0);
+  EXPECT_FALSE(statistic({}));
+}
+
+TEST(Table, SeveralSeedsGiveADeviationAndOneDoesNot) {
+  auto table = summarize(sample::arena());
+  EXPECT_EQ(table.at("softmax", "listops").text(), "52.00 ± 2.83");
+  EXPECT_EQ(table.at("linformer", "listops").text(), "42.75");
+  EXPECT_EQ(table.at("majority", "listops").text(), "17.00");
+}
+
+TEST(Table, AFailureKeepsItsStatusAndReason) {
+  auto table = summarize(sample::arena());
+  EXPECT_EQ(table.at("reformer", "listops").text(), "OOM");
+  ASSERT_EQ(table.failures.size(), 1u);
+  EXPECT_EQ(table.failures[0].reason, "needs 9 GiB");
+}
+
+TEST(Table, AFailedSeedIsCounted) {
+  auto record = sample::arena();
+  record.cells.push_back(sample::failure("linformer", "listops", "FAIL", ""));
+  auto table = summarize(record);
+  EXPECT_EQ(table.at("linformer", "listops").text(), "42.75 (1/2 seeds)");
+  EXPECT_EQ(table.failures.back().reason, "no reason was recorded");
+}
+
+TEST(Table, AFinishedCellWithoutAScoreIsNotAvailable) {
+  Record record;
+  record.cells = {sample::failure("softmax", "listops", "ok", "")};
+  auto table = summarize(record);
+  EXPECT_EQ(table.at("softmax", "listops").text(), "n.a.");
+  EXPECT_EQ(table.failures.size(), 1u);
+}
+
+TEST(Table, BaselinesComeLastAndUntriedCellsAreNotAvailable) {
+  Record record;
+  record.cells = {{.mechanism = "majority",
+                   .task = "a",
+                   .metric = "accuracy",
+                   .score = 0.1,
+                   .status = "baseline"},
+                  sample::cell("softmax", "a", 0, 0.5),
+                  sample::cell("linear", "b", 0, 0.5)};
+  auto table = summarize(record);
+  EXPECT_EQ(table.mechanisms, (std::vector<std::string>{"softmax", "linear", "majority"}));
+  EXPECT_EQ(table.at("softmax", "b").text(), "n.a.");
+  EXPECT_TRUE(table.failures.empty());
+  EXPECT_TRUE(table.is_baseline("majority"));
+  EXPECT_FALSE(table.is_baseline("linear"));
+}
+
+TEST(Table, TwoMetricsForOneTaskAreRefused) {
+  auto record = sample::arena();
+  record.cells[1].metric = "loss";
+  try {
+    summarize(record);
+    FAIL() << "accepted";
+  } catch (const UserError& error) {
+    EXPECT_STREQ(error.what(),
+                 "task 'listops' is scored by 'accuracy' and by 'loss'; one table needs one metric "
+                 "per task");
+  }
+}
+
+}  // namespace
+}  // namespace longbow::reporting
