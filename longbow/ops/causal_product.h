@@ -1,0 +1,16 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+namespace longbow {
+
+// out_t = sum over i <= t of (x_t . y_i) z_i; with `reversed`, over i >= t. x, y [..., N, p], z
+// [..., N, q]. float32 and float64 as they are; half types are accumulated in float32. Twice
+// differentiable.
+at::Tensor causal_product(const at::Tensor& x, const at::Tensor& y, const at::Tensor& z,
+                          bool reversed = false);
+
+// The same by ATen alone: the definition in chunks, on any device. The kernel is tested against it.
+at::Tensor causal_product_formula(const at::Tensor& x, const at::Tensor& y, const at::Tensor& z,
+                                  bool reversed = false);
+
+}  // namespace longbow
