@@ -1,0 +1,101 @@
+#include "longbow/nn/softmax.h"
+
+#include <ATen/ATen.h>
+
+#include <limits>
+
+namespace longbow {
+
+Tensor masked_softmax(const Tensor& scores, const Tensor& visible) {
+  const auto s = scores.to(wide(scores));
+  if (!visible.defined()) return s.softmax(-1);
+  return at::_safe_softmax(
+      s.masked_fill(visible.logical_not(), -std::numeric_limits<double>::infinity()), -1);
+}
+
+Tensor visible_pairs(const Mask& mask, int64_t queries, int64_t keys, at::Device device) {
+  Tensor visible;
+  if (mask.causal) {
+    const auto options = at::TensorOptions(at::kLong).device(device);
+    const auto last = at::arange(queries, options).add_(keys - queries).unsqueeze(1);
+    visible = (at::arange(keys, options).unsqueeze(0) <= last).unsqueeze(0).unsqueeze(0);
+  }
+  if (mask.keep.defined()) {
+    const auto keep = mask.keep.unsqueeze(1).unsqueeze(1);
+    visible = visible.defined() ? visible.logical_and(keep) : keep.expand({-1, 1, queries, keys});
+  }
+  return visible;
+}
+
+namespace {
+
+Tensor sdpa(const Heads& heads, const std::optional<Tensor>& visible, bool causal, double scale) {
+  return at::scaled_dot_product_attention(heads.q, heads.k, heads.v, visible, 0.0, causal, scale);
+}
+
+// LibTorch aligns a causal mask at the start; queries added in front turn that into our alignment
+// at the end. Real tokens come first in every row, so a causal query that is real never meets a
+// padded key of its own row.
+Tensor fused_causal(const Heads& heads, double scale) {
+  const int64_t queries = heads.q.size(2), keys = heads.k.size(2);
+  if (queries == keys) return sdpa(heads, {}, true, scale);
+  Heads square = heads;
+  if (queries < keys) {
+    square.q = at::constant_pad_nd(heads.q, {0, 0, keys - queries, 0});
+    return sdpa(square, {}, true, scale).narrow(2, keys - queries, queries);
+  }
+  square.q = heads.q.narrow(2, queries - keys, keys);
+  return at::constant_pad_nd(sdpa(square, {}, true, scale), {0, 0, queries - keys, 0});
+}
+
+}  // namespace
+
+Tensor fused_attention(const Heads& heads, const Mask& mask, double scale) {
+  const bool itself = heads.x.is_same(heads.source);
+  if (mask.causal && (itself || !mask.keep.defined())) return fused_causal(heads, scale);
+  if (!mask.keep.defined()) return sdpa(heads, {}, false, scale);
+  if (mask.causal)
+    return sdpa(heads, visible_pairs(mask, heads.q.size(2), heads.k.size(2), heads.q.device()),
+                false, scale);
+  // A row without any key is computed on all of them and then set to zero, because the kernels
+  // divide by its sum.
+  const auto any = mask.keep.any(1, true);
+  const auto visible = mask.keep.logical_or(any.logical_not()).unsqueeze(1).unsqueeze(1);
+  const auto y = sdpa(heads, visible, false, scale);
+  return y * any.view({-1, 1, 1, 1}).to(y.scalar_type());
+}
+
+void open_cache(State& state, const Heads& empty, int64_t capacity) {
+  const auto& like = empty.k;
+  const std::vector<int64_t> shape = {like.size(0), like.size(1), capacity + 1, like.size(3)};
+  state.add("keys", shape, like.options());
+  state.add("values", shape, like.options());
+}
+
+Tensor slots_of(const Heads& heads, const Context& context, int64_t elsewhere) {
+  const auto& keep = context.mask.keep;
+  const auto slots = context.positions.expand({heads.k.size(0), heads.k.size(2)});
+  return keep.defined() ? slots.masked_fill(keep.logical_not(), elsewhere) : slots;
+}
+
+void write_slots(Tensor& lane, const Tensor& slots, const Tensor& rows) {
+  const auto index = slots.unsqueeze(1).unsqueeze(-1).expand_as(rows);
+  if (at::GradMode::is_enabled())
+    lane = lane.scatter(2, index, rows.to(lane.scalar_type()));
+  else
+    lane.scatter_(2, index, rows.to(lane.scalar_type()));
+}
+
+Cached grow_cache(const Heads& heads, State& state, const Context& context) {
+  auto &keys = state.lane.at("keys"), &values = state.lane.at("values");
+  const int64_t capacity = keys.size(2) - 1;
+  const auto slots = slots_of(heads, context, capacity);
+  write_slots(keys, slots, heads.k);
+  write_slots(values, slots, heads.v);
+  const auto index = at::arange(capacity + 1, slots.options());
+  const auto visible =
+      (index <= context.positions.unsqueeze(-1)).logical_and(index < capacity);  // [B, T, slots]
+  return {keys, values, visible.unsqueeze(1)};
+}
+
+}  // namespace longbow

@@ -1,0 +1,32 @@
+#pragma once
+#include "longbow/nn/mixer.h"
+
+namespace longbow {
+
+// Softmax over the last dimension of what is visible, in at least float32. A row that sees nothing
+// is zero, and so is its gradient: hidden is a selection, never a large negative number.
+Tensor masked_softmax(const Tensor& scores, const Tensor& visible);
+
+// [1 or B, 1, N, M] bool from the rule: the quadratic form, for formulas and oracles. Undefined =
+// all visible.
+Tensor visible_pairs(const Mask& mask, int64_t queries, int64_t keys, at::Device device);
+
+// softmax(q k^T scale) v by LibTorch's fused kernels: no N x M tensor is stored.
+Tensor fused_attention(const Heads& heads, const Mask& mask, double scale);
+
+// Keys and values of all tokens seen so far, one slot more than the capacity: padded tokens are
+// written there.
+void open_cache(State& state, const Heads& empty, int64_t capacity);
+struct Cached {
+  Tensor k, v;     // [B, H, capacity + 1, D]
+  Tensor visible;  // [B, 1, T, capacity + 1] bool
+};
+Cached grow_cache(const Heads& heads, State& state, const Context& context);
+
+// Where the tokens of an extension stand; `elsewhere` for padded ones. [B, T]
+Tensor slots_of(const Heads& heads, const Context& context, int64_t elsewhere);
+
+// Writes rows [B, H, T, D] into the slots [B, T] of a lane [B, H, slots, D].
+void write_slots(Tensor& lane, const Tensor& slots, const Tensor& rows);
+
+}  // namespace longbow
