@@ -1,0 +1,94 @@
+#include "longbow/data/dataset.h"
+
+#include <algorithm>
+
+#include "longbow/core/file.h"
+
+namespace longbow {
+namespace {
+
+class Truncated final : public Dataset {
+ public:
+  Truncated(std::shared_ptr<const Dataset> whole, int64_t max_tokens)
+      : whole_(std::move(whole)), max_tokens_(max_tokens) {}
+  int64_t size() const override { return whole_->size(); }
+  int64_t length(int64_t i) const override { return std::min(whole_->length(i), max_tokens_); }
+  bool per_token() const override { return whole_->per_token(); }
+  Sample get(int64_t i) const override {
+    auto sample = whole_->get(i);
+    auto kept = static_cast<size_t>(length(i));
+    sample.tokens.resize(kept);
+    if (per_token()) sample.targets.resize(kept);
+    return sample;
+  }
+
+ private:
+  std::shared_ptr<const Dataset> whole_;
+  int64_t max_tokens_;
+};
+
+int64_t longest(const Dataset& dataset) {
+  int64_t most = 0;
+  for (int64_t i = 0; i < dataset.size(); ++i) most = std::max(most, dataset.length(i));
+  return most;
+}
+
+// Little-endian, so that a checksum is the same on every machine.
+void append_number(std::string& bytes, int64_t value, int width) {
+  for (int shift = 0; shift < 8 * width; shift += 8)
+    bytes.push_back(static_cast<char>((static_cast<uint64_t>(value) >> shift) & 0xff));
+}
+
+}  // namespace
+
+int64_t MemoryDataset::length(int64_t i) const {
+  auto index = static_cast<size_t>(i);
+  return ends_.at(index + 1) - ends_.at(index);
+}
+
+Sample MemoryDataset::get(int64_t i) const {
+  auto first = ends_.at(static_cast<size_t>(i)), last = ends_.at(static_cast<size_t>(i) + 1);
+  auto target_first = per_token_ ? first : i, target_last = per_token_ ? last : i + 1;
+  return {.tokens = {tokens_.begin() + first, tokens_.begin() + last},
+          .targets = {targets_.begin() + target_first, targets_.begin() + target_last}};
+}
+
+// A chain of hashes, so that no second copy of all samples is needed.
+std::string MemoryDataset::checksum() const {
+  constexpr size_t kBlock = size_t{1} << 20;
+  std::string pending;
+  for (int64_t i = 0; i < size(); ++i) {
+    auto sample = get(i);
+    append_number(pending, length(i), 4);
+    for (auto token : sample.tokens) append_number(pending, token, 2);
+    for (auto target : sample.targets) append_number(pending, target, 4);
+    if (pending.size() > kBlock) pending = sha256(pending);
+  }
+  return sha256(pending);
+}
+
+void set_splits(Splits& splits, std::shared_ptr<const MemoryDataset> train,
+                std::shared_ptr<const MemoryDataset> valid,
+                std::shared_ptr<const MemoryDataset> test) {
+  splits.checksums["train"] = train->checksum();
+  splits.checksums["valid"] = valid->checksum();
+  splits.checksums["test"] = test->checksum();
+  splits.max_length = std::max({longest(*train), longest(*valid), longest(*test)});
+  splits.per_token = train->per_token();
+  splits.train = std::move(train);
+  splits.valid = std::move(valid);
+  splits.test = std::move(test);
+}
+
+Splits truncate(Splits splits, int64_t max_tokens) {
+  if (max_tokens <= 0 || splits.max_length <= max_tokens) return splits;
+  for (auto* split : {&splits.train, &splits.valid, &splits.test}) {
+    for (int64_t i = 0; i < (*split)->size(); ++i)
+      if ((*split)->length(i) > max_tokens) ++splits.truncated;
+    *split = std::make_shared<Truncated>(*split, max_tokens);
+  }
+  splits.max_length = max_tokens;
+  return splits;
+}
+
+}  // namespace longbow

@@ -1,0 +1,73 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace longbow {
+
+inline constexpr int32_t kIgnore = -100;  // a position without a target
+
+struct Sample {
+  std::vector<int32_t> tokens = {};  // 0 is padding and never occurs here
+  std::vector<int32_t> targets =
+      {};  // one class, or one per token with kIgnore where there is none
+};
+
+// Samples by index. Reads are safe from several threads at once.
+struct Dataset {
+  virtual ~Dataset() = default;
+  virtual int64_t size() const = 0;
+  virtual int64_t length(int64_t i) const = 0;  // in tokens, without building the sample
+  virtual Sample get(int64_t i) const = 0;
+  virtual bool per_token() const { return false; }  // targets: one per token instead of one class
+};
+
+struct Splits {
+  std::shared_ptr<const Dataset> train = {}, valid = {}, test = {};
+  int64_t vocabulary = 0, classes = 0, max_length = 0;
+  bool per_token = false;
+  std::vector<std::string> symbols = {};  // by token id
+  // sha256 of each split's samples and of each file read
+  std::map<std::string, std::string> checksums = {};
+  int64_t truncated = 0;  // samples that max_tokens cut
+};
+
+// Samples in memory, 16 bits a token.
+class MemoryDataset final : public Dataset {
+ public:
+  enum class Targets { one_class, per_token };
+  explicit MemoryDataset(Targets targets) : per_token_(targets == Targets::per_token) {}
+
+  template <class Tokens>
+  void add(const Tokens& tokens, std::span<const int32_t> targets) {
+    for (auto token : tokens) tokens_.push_back(static_cast<uint16_t>(token));
+    ends_.push_back(static_cast<int64_t>(tokens_.size()));
+    targets_.insert(targets_.end(), targets.begin(), targets.end());
+  }
+
+  int64_t size() const override { return static_cast<int64_t>(ends_.size()) - 1; }
+  int64_t length(int64_t i) const override;
+  Sample get(int64_t i) const override;
+  bool per_token() const override { return per_token_; }
+  std::string checksum() const;
+
+ private:
+  bool per_token_;
+  std::vector<uint16_t> tokens_;
+  std::vector<int64_t> ends_{0};
+  std::vector<int32_t> targets_;
+};
+
+// Fills in the splits, their longest length and their checksums.
+void set_splits(Splits& splits, std::shared_ptr<const MemoryDataset> train,
+                std::shared_ptr<const MemoryDataset> valid,
+                std::shared_ptr<const MemoryDataset> test);
+
+// Keeps the first `max_tokens` tokens of every sample (0: all) and counts the samples that lost
+// some.
+Splits truncate(Splits splits, int64_t max_tokens);
+
+}  // namespace longbow

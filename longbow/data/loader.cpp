@@ -1,0 +1,121 @@
+#include "longbow/data/loader.h"
+
+#include <condition_variable>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <thread>
+
+namespace longbow {
+
+struct Loader::Impl {
+  struct Outcome {
+    Batch batch;
+    std::exception_ptr failure;
+    SamplerPosition after;
+  };
+
+  Impl(std::shared_ptr<const Dataset> data, Sampler order, LoaderConfig settings)
+      : dataset(std::move(data)),
+        sampler(std::move(order)),
+        config(settings),
+        position(sampler.position()) {
+    for (int64_t i = 0; i < config.threads; ++i) workers.emplace_back([this] { work(); });
+  }
+
+  ~Impl() {
+    {
+      std::lock_guard lock(mutex);
+      stopping = true;
+    }
+    changed.notify_all();
+    for (auto& worker : workers) worker.join();
+  }
+
+  Outcome make(const Plan& plan) const {
+    try {
+      return {.batch = collate(*dataset, plan), .failure = nullptr, .after = plan.after};
+    } catch (...) {
+      return {.batch = {}, .failure = std::current_exception(), .after = plan.after};
+    }
+  }
+
+  void work() {
+    std::unique_lock lock(mutex);
+    while (true) {
+      changed.wait(lock, [this] { return stopping || issued - delivered < config.prefetch; });
+      if (stopping) return;
+      auto plan = sampler.next();
+      auto ticket = issued++;
+      auto asked_in = generation;
+      lock.unlock();
+      auto outcome = make(plan);
+      lock.lock();
+      if (asked_in == generation) ready.emplace(ticket, std::move(outcome));
+      changed.notify_all();
+    }
+  }
+
+  Outcome take() {
+    if (workers.empty()) return make(sampler.next());
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [this] { return ready.contains(delivered); });
+    auto outcome = std::move(ready.extract(delivered++).mapped());
+    lock.unlock();
+    changed.notify_all();
+    return outcome;
+  }
+
+  void seek(SamplerPosition target) {
+    {
+      std::lock_guard lock(mutex);
+      sampler.seek(target);
+      position = sampler.position();
+      ready.clear();
+      issued = delivered = 0;
+      ++generation;
+    }
+    changed.notify_all();
+  }
+
+  std::shared_ptr<const Dataset> dataset;
+  Sampler sampler;
+  LoaderConfig config;
+  SamplerPosition position;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::map<int64_t, Outcome> ready;   // by ticket
+  int64_t issued = 0, delivered = 0;  // tickets
+  int64_t generation = 0;             // a seek makes batches of older generations void
+  bool stopping = false;
+  std::vector<std::thread> workers;
+};
+
+std::vector<int64_t> lengths_of(const Dataset& dataset) {
+  std::vector<int64_t> lengths;
+  for (int64_t i = 0; i < dataset.size(); ++i) lengths.push_back(dataset.length(i));
+  return lengths;
+}
+
+Loader::Loader(std::shared_ptr<const Dataset> dataset, Sampler sampler, LoaderConfig config)
+    : impl_(std::make_unique<Impl>(std::move(dataset), std::move(sampler), config)) {}
+Loader::~Loader() = default;
+
+Batch Loader::next() {
+  auto outcome = impl_->take();
+  impl_->position = outcome.after;
+  if (outcome.failure) std::rethrow_exception(outcome.failure);
+  return std::move(outcome.batch);
+}
+
+int64_t Loader::batches_per_epoch() const {
+  return impl_->sampler.batches_per_epoch();
+}
+SamplerPosition Loader::position() const {
+  return impl_->position;
+}
+void Loader::seek(SamplerPosition position) {
+  impl_->seek(position);
+}
+
+}  // namespace longbow

@@ -1,0 +1,43 @@
+#pragma once
+// The data sets that a config or the program can name.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "longbow/core/fields.h"
+#include "longbow/data/dataset.h"
+#include "longbow/data/listops.h"
+#include "longbow/data/recall.h"
+
+namespace longbow {
+
+struct DataConfig {
+  std::string name = "listops";
+  std::string path = {};
+  uint64_t seed = 1;
+  int64_t max_tokens = 0;
+  ListOpsConfig listops = {};
+  RecallConfig recall = {};
+};
+template <class V>
+void fields(V& v, DataConfig& c) {
+  v("name", c.name, "data set; `longbow data list` names them");
+  v("path", c.path, "folder with its files; empty: generate it in memory");
+  v("seed", c.seed, "of the generator, when the data is generated in memory", at_least(0));
+  v("max_tokens", c.max_tokens, "longer samples are cut on the right; 0: never", at_least(0));
+  v("listops", c.listops, "generator options of listops");
+  v("recall", c.recall, "generator options of recall");
+}
+
+struct DataSource {
+  std::string name, description;
+  std::vector<std::string> files;
+  std::vector<FieldDoc> options;
+};
+const std::vector<DataSource>& data_sources();
+
+Splits load_data(const DataConfig& config);
+// Writes the files and manifest.json; `options` are those of the data set, read strictly.
+void make_data(const std::string& name, const std::string& dir, const Node& options, uint64_t seed);
+
+}  // namespace longbow

@@ -1,0 +1,75 @@
+#include "longbow/data/tsv.h"
+
+#include <fmt/format.h>
+
+#include "longbow/core/error.h"
+
+namespace longbow {
+namespace {
+
+constexpr std::string_view kHeader = "Source\tTarget";
+
+struct Line {
+  std::string_view text;
+  bool ended;  // by a line feed
+};
+
+Line take_line(std::string_view& rest) {
+  auto end = rest.find('\n');
+  bool ended = end != std::string_view::npos;
+  auto text = rest.substr(0, end);
+  rest.remove_prefix(ended ? end + 1 : rest.size());
+  if (text.ends_with('\r')) text.remove_suffix(1);
+  return {text, ended};
+}
+
+Row parse_row(const Line& line, const Place& place) {
+  auto tab = line.text.find('\t');
+  if (tab == std::string_view::npos)
+    throw UserError(
+        place,
+        line.text.empty() ? "empty line" : "one column, expected two with a tab between them",
+        line.ended ? "" : "the file seems cut off here");
+  auto target = line.text.substr(tab + 1);
+  if (target.find('\t') != std::string_view::npos) throw UserError(place, "more than two columns");
+  if (target.empty() && !line.ended)
+    throw UserError(place, "the second column is empty", "the file seems cut off here");
+  return {line.text.substr(0, tab), target, place.line};
+}
+
+std::vector<Row> parse_rows(std::string_view rest, const std::string& path, int line) {
+  std::vector<Row> rows;
+  for (; !rest.empty(); ++line) rows.push_back(parse_row(take_line(rest), {path, line}));
+  if (rows.empty()) throw UserError(Place{path, line}, "no samples", "the file seems cut off here");
+  return rows;
+}
+
+}  // namespace
+
+std::vector<Row> parse_table(const std::string& contents, const std::string& path) {
+  std::string_view rest = contents;
+  auto header = take_line(rest);
+  if (header.text != kHeader)
+    throw UserError(Place{path, 1}, fmt::format("the header is {}", excerpt(header.text)),
+                    "expected Source<TAB>Target");
+  return parse_rows(rest, path, 2);
+}
+
+std::vector<Row> parse_columns(const std::string& contents, const std::string& path) {
+  return parse_rows(contents, path, 1);
+}
+
+std::string excerpt(std::string_view text) {
+  constexpr size_t kMost = 32;
+  std::string result = "'";
+  for (auto byte : text.substr(0, kMost)) {
+    auto code = static_cast<unsigned char>(byte);
+    if (code >= 0x20 && code < 0x7f)
+      result += byte;
+    else
+      result += fmt::format("\\x{:02x}", code);
+  }
+  return result + (text.size() > kMost ? "…'" : "'");
+}
+
+}  // namespace longbow

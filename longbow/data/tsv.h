@@ -1,0 +1,23 @@
+#pragma once
+// The table that the Long Range Arena's files are: a header `Source<TAB>Target`, then one sample a
+// line.
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace longbow {
+
+struct Row {
+  std::string_view source, target;  // into the contents
+  int line = 0;
+};
+
+// Lines may end in LF or CRLF. A wrong header, a line without exactly two columns and a file
+// without samples are UserErrors. Use parse_columns for files without a header.
+std::vector<Row> parse_table(const std::string& contents, const std::string& path);
+std::vector<Row> parse_columns(const std::string& contents, const std::string& path);
+
+// In quotes, on one line, printable and short, whatever the bytes are.
+std::string excerpt(std::string_view text);
+
+}  // namespace longbow

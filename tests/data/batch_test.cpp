@@ -1,0 +1,65 @@
+#include "longbow/data/batch.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+namespace longbow {
+namespace {
+
+using Targets = MemoryDataset::Targets;
+
+std::vector<int64_t> values(const at::Tensor& tensor) {
+  EXPECT_EQ(tensor.scalar_type(), at::kLong);
+  auto* data = tensor.const_data_ptr<int64_t>();
+  return {data, data + tensor.numel()};
+}
+
+TEST(Batch, PadsTokensOnTheRight) {
+  MemoryDataset dataset(Targets::one_class);
+  dataset.add(std::vector{1, 2, 3}, std::vector<int32_t>{7});
+  dataset.add(std::vector{9}, std::vector<int32_t>{8});
+  auto batch =
+      collate(dataset, {.indices = {1, 0}, .padded_length = 4, .epoch = 2, .after = {2, 5}});
+  EXPECT_EQ(batch.tokens.sizes(), (at::IntArrayRef{2, 4}));
+  EXPECT_EQ(values(batch.tokens), (std::vector<int64_t>{9, 0, 0, 0, 1, 2, 3, 0}));
+  EXPECT_EQ(values(batch.lengths), (std::vector<int64_t>{1, 3}));
+  EXPECT_EQ(values(batch.targets), (std::vector<int64_t>{8, 7}));
+  EXPECT_EQ(batch.samples, 2);
+  EXPECT_EQ(batch.real_tokens, 4);
+  EXPECT_EQ(batch.epoch, 2);
+  EXPECT_EQ(batch.after, (SamplerPosition{2, 5}));
+}
+
+TEST(Batch, IgnoresPositionsWithoutTarget) {
+  MemoryDataset dataset(Targets::per_token);
+  dataset.add(std::vector{1, 2}, std::vector<int32_t>{kIgnore, 5});
+  dataset.add(std::vector{3}, std::vector<int32_t>{6});
+  auto batch = collate(dataset, {.indices = {0, 1}, .padded_length = 3});
+  EXPECT_EQ(values(batch.targets), (std::vector<int64_t>{-100, 5, -100, 6, -100, -100}));
+  EXPECT_EQ(batch.targets.sizes(), (at::IntArrayRef{2, 3}));
+}
+
+struct Wrong final : Dataset {
+  int64_t size() const override { return 1; }
+  int64_t length(int64_t) const override { return 2; }
+  Sample get(int64_t) const override { return {.tokens = {1, 2}, .targets = {1, 2}}; }
+};
+
+std::string error(const Plan& plan) {
+  try {
+    collate(Wrong(), plan);
+  } catch (const c10::Error& failure) {
+    return failure.what_without_backtrace();
+  }
+  return "no error";
+}
+
+TEST(Batch, RefusesSamplesThatDoNotFit) {
+  EXPECT_EQ(error({.indices = {0}, .padded_length = 1}),
+            "collate: a sample of 2 tokens in a batch of length 1");
+  EXPECT_EQ(error({.indices = {0}, .padded_length = 2}),
+            "collate: a sample of 2 tokens has 2 targets, expected 1");
+}
+
+}  // namespace
+}  // namespace longbow

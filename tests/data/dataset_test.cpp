@@ -1,0 +1,61 @@
+#include "longbow/data/dataset.h"
+
+#include <gtest/gtest.h>
+
+namespace longbow {
+namespace {
+
+using Targets = MemoryDataset::Targets;
+
+std::shared_ptr<MemoryDataset> classes(const std::vector<std::vector<int32_t>>& rows) {
+  auto dataset = std::make_shared<MemoryDataset>(Targets::one_class);
+  for (const auto& row : rows) dataset->add(row, std::vector<int32_t>{row.front() % 3});
+  return dataset;
+}
+
+TEST(Dataset, GivesBackWhatWasAdded) {
+  auto dataset = classes({{1, 2, 3}, {65535}, {4, 5}});
+  ASSERT_EQ(dataset->size(), 3);
+  EXPECT_EQ(dataset->length(0), 3);
+  EXPECT_EQ(dataset->get(1).tokens, std::vector<int32_t>{65535});
+  EXPECT_EQ(dataset->get(2).tokens, (std::vector<int32_t>{4, 5}));
+  EXPECT_EQ(dataset->get(2).targets, std::vector<int32_t>{1});
+  EXPECT_FALSE(dataset->per_token());
+}
+
+TEST(Dataset, KeepsOneTargetPerToken) {
+  MemoryDataset dataset(Targets::per_token);
+  dataset.add(std::vector{7, 8}, std::vector<int32_t>{kIgnore, 1});
+  dataset.add(std::vector{9}, std::vector<int32_t>{0});
+  EXPECT_EQ(dataset.get(0).targets, (std::vector<int32_t>{kIgnore, 1}));
+  EXPECT_EQ(dataset.get(1).targets, std::vector<int32_t>{0});
+  EXPECT_TRUE(dataset.per_token());
+}
+
+TEST(Dataset, HasAChecksumThatEveryTokenTargetAndBoundaryChanges) {
+  auto sum = classes({{1, 2, 3}, {4}})->checksum();
+  EXPECT_EQ(sum.size(), 64);
+  EXPECT_EQ(classes({{1, 2, 3}, {4}})->checksum(), sum);
+  EXPECT_NE(classes({{1, 2, 4}, {4}})->checksum(), sum);
+  EXPECT_NE(classes({{1, 2}, {3, 4}})->checksum(), sum);
+  EXPECT_NE(classes({{4}, {1, 2, 3}})->checksum(), sum);
+}
+
+TEST(Dataset, IsCutOnTheRightAndCounted) {
+  Splits splits;
+  set_splits(splits, classes({{1, 2, 3}, {4, 5}}), classes({{6}}), classes({{7, 8, 9, 10}}));
+  EXPECT_EQ(splits.max_length, 4);
+  EXPECT_EQ(splits.checksums.size(), 3);
+  EXPECT_EQ(truncate(splits, 0).truncated, 0);
+  EXPECT_EQ(truncate(splits, 4).truncated, 0);
+  auto cut = truncate(splits, 2);
+  EXPECT_EQ(cut.truncated, 2);
+  EXPECT_EQ(cut.max_length, 2);
+  EXPECT_EQ(cut.test->length(0), 2);
+  EXPECT_EQ(cut.test->get(0).tokens, (std::vector<int32_t>{7, 8}));
+  EXPECT_EQ(cut.test->get(0).targets, std::vector<int32_t>{1});
+  EXPECT_EQ(cut.train->get(1).tokens, (std::vector<int32_t>{4, 5}));
+}
+
+}  // namespace
+}  // namespace longbow
