@@ -83,3 +83,8 @@ set_tests_properties(consumer.install PROPERTIES FIXTURES_SETUP consumer_prefix)
 set_tests_properties(consumer.clean PROPERTIES FIXTURES_CLEANUP consumer_prefix)
 set_tests_properties(consumer.find_package consumer.pkg_config consumer.add_subdirectory PROPERTIES FIXTURES_REQUIRED consumer_prefix)
 set_tests_properties(consumer.add_subdirectory PROPERTIES PROCESSORS 2 COST 1000)
+
+# The tests of the program run the program.
+if(TARGET longbow_cli_test AND TARGET longbow_program)
+  add_dependencies(longbow_cli_test longbow_program)
+endif()

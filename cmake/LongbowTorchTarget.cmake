@@ -43,6 +43,8 @@ function(longbow_describe_torch target folder cuda)
     target_link_libraries(${target} INTERFACE CUDA::cudart)
     target_compile_definitions(${target} INTERFACE LONGBOW_CUDA)
   endif()
+  # Without NDEBUG some of LibTorch's classes have members that its release libraries do not know of.
+  target_compile_definitions(${target} INTERFACE NDEBUG)
   # Registration-only libraries look unused to the linker.
   target_link_libraries(${target} INTERFACE -Wl,--no-as-needed,--allow-shlib-undefined ${libraries} -Wl,--as-needed)
 endfunction()

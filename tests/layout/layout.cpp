@@ -17,6 +17,8 @@ namespace fs = std::filesystem;
 const std::map<std::string, std::string> kTestsOfSeveralSources = {
     {"fuzz_test", "mutates the inputs of every reader of its layer"},
     {"laws_test", "runs every law on every row of the table"},
+    {"laws_cuda_test", "the laws that need a GPU"},
+    {"broken_test", "shows on a broken mixer that each law can fail"},
 };
 
 const std::vector<std::string> kNamelessFolders = {"utils", "util", "common", "misc", "helpers"};
