@@ -40,7 +40,8 @@ variable_list outputs_of(const Tensor& y, const Context& inner,
 
 struct Recompute : torch::autograd::Function<Recompute> {
   static variable_list forward(AutogradContext* node, const c10::intrusive_ptr<Job>& job,
-                               const variable_list& inputs) {
+                               at::TensorList given) {
+    const auto inputs = given.vec();
     auto inner = job->opened(inputs);
     job->choices.mode = Choices::Mode::record;
     if (!inner.choices) inner.choices = &job->choices;
@@ -106,7 +107,7 @@ Tensor recomputed(const Body& body, const Tensor& x, Context& context,
     inputs.push_back(value);
   }
   inputs.insert(inputs.end(), parameters.begin(), parameters.end());
-  const auto outputs = Recompute::apply(job, inputs);
+  const auto outputs = Recompute::apply(job, at::TensorList(inputs));
   size_t i = 1;
   if (job->has_loss) context.add_loss(outputs[i++]);
   for (const auto& key : job->produced) context.carry[key] = outputs[i++];

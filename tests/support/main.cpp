@@ -6,7 +6,8 @@
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
 #ifdef LONGBOW_TEST_TORCH
-  // Deterministic algorithms fill uninitialised memory with NaN, so that a read before a write shows.
+  // Deterministic algorithms fill uninitialised memory with NaN, so that a read before a write
+  // shows.
   at::globalContext().setDeterministicAlgorithms(true, false);
   at::globalContext().setDeterministicFillUninitializedMemory(true);
 #endif
