@@ -1,0 +1,52 @@
+#include "longbow/attention/mechanism.h"
+
+namespace longbow {
+
+const Mechanism& find_mechanism(const std::string& name, const Place& place) {
+  std::vector<std::string> known;
+  for (const auto& mechanism : mechanisms()) {
+    if (mechanism.name == name) return mechanism;
+    known.push_back(mechanism.name);
+  }
+  throw UserError(place, "unknown mechanism '" + name + "'", suggest(name, known));
+}
+
+std::string mechanisms_that(bool (*promise)(const Promises&)) {
+  std::string names;
+  for (const auto& mechanism : mechanisms())
+    if (promise(mechanism.promises({}))) names += (names.empty() ? "" : ", ") + mechanism.name;
+  return names;
+}
+
+const Mechanism& mechanism_of(const Node& options) {
+  if (options.is_scalar()) return find_mechanism(options.text, options.place);
+  const auto* name = options.find("name");
+  if (!name)
+    throw UserError(options.place, "attention has no name",
+                    "write {name: softmax}, or another mechanism");
+  return find_mechanism(as_string(*name, "attention.name"), name->place);
+}
+
+Node options_of(const Node& options) {
+  Node rest = Node::map();
+  rest.place = options.place;
+  for (const auto& [key, value] : options.entries)
+    if (key != "name") rest.entries.emplace_back(key, value);
+  return rest;
+}
+
+Mixer make_mixer(const Node& options, const Site& site) {
+  const auto& mechanism = mechanism_of(options);
+  const auto own = options_of(options);
+  auto mixer = mechanism.mixer(site, own);
+  mixer->label({mechanism.name, mechanism.promises(own), mechanisms_that});
+  return mixer;
+}
+
+Mixer make_mixer(const std::string& name, const Site& site, const std::string& options) {
+  auto node = options.empty() ? Node::map() : parse_yaml(options, name + " options");
+  node["name"] = Node::string(name);
+  return make_mixer(node, site);
+}
+
+}  // namespace longbow

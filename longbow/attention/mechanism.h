@@ -1,0 +1,83 @@
+#pragma once
+// The table of mechanisms. One source file in this folder is one row; CMake collects them.
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "longbow/core/config.h"
+#include "longbow/core/fields.h"
+#include "longbow/nn/mixer.h"
+
+namespace longbow {
+
+struct Variant {
+  std::string name;     // the laws run the default options and each of these
+  std::string options;  // YAML
+};
+
+struct Mechanism {
+  std::string name, family, paper, cost;  // cost of the core, without projections
+  std::string summary;                    // one sentence
+  std::string exact;  // when it equals softmax attention, or what else it equals
+  std::vector<Variant> variants;
+  // All take the options as a tree, read them strictly, and name file and line of what is wrong in
+  // them.
+  std::function<Promises(const Node&)> promises;
+  std::function<Node(const Node&)> resolve;  // every option spelled out
+  std::function<Mixer(const Site&, const Node&)> mixer;
+  std::function<Block(const Site&, const Node&)> block;  // only where residual(mixer) is wrong
+  std::vector<FieldDoc> options;
+};
+
+const std::vector<Mechanism>& mechanisms();
+// UserError with the nearest names when there is none.
+const Mechanism& find_mechanism(const std::string& name, const Place& place = {});
+// Names of the rows whose default options keep a promise, "a, b, c".
+std::string mechanisms_that(bool (*promise)(const Promises&));
+
+// `options` as written in a config: {name: linformer, rank: 64}. Places in it are kept for the
+// messages.
+Mixer make_mixer(const Node& options, const Site& site);
+// The same from code: make_mixer("linformer", site, "{rank: 64}").
+Mixer make_mixer(const std::string& name, const Site& site, const std::string& options = "");
+// A config's {name: …} tree split into its row and the options proper.
+const Mechanism& mechanism_of(const Node& options);
+Node options_of(const Node& options);
+
+// What the author of a row writes; the rest is derived from Config's fields().
+struct Row {
+  std::string name, family, paper, cost, summary, exact;
+  std::vector<Variant> variants = {};
+};
+
+template <class Config>
+Mechanism over_tokens(Row row, Promises (*promises)(const Config&),
+                      Mixer (*make)(const Site&, const Config&)) {
+  const auto name = row.name;
+  return {
+      .name = row.name,
+      .family = row.family,
+      .paper = row.paper,
+      .cost = row.cost,
+      .summary = row.summary,
+      .exact = row.exact,
+      .variants = row.variants,
+      .promises = [=](const Node& o) { return promises(read<Config>(o, name)); },
+      .resolve = [=](const Node& o) { return written(read<Config>(o, name)); },
+      .mixer = [=](const Site& site, const Node& o) { return make(site, read<Config>(o, name)); },
+      .block = {},
+      .options = describe<Config>()};
+}
+
+template <class Config>
+Mechanism over_heads(Row row, Promises (*promises)(const Config&),
+                     Attention (*make)(const Site&, const Config&)) {
+  const auto name = row.name;
+  auto mechanism = over_tokens<Config>(std::move(row), promises, nullptr);
+  mechanism.mixer = [=](const Site& site, const Node& o) {
+    return multi_head(site, make(site, read<Config>(o, name)));
+  };
+  return mechanism;
+}
+
+}  // namespace longbow

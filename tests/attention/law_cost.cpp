@@ -1,0 +1,62 @@
+// Twice the tokens cost at most 2^exponent as much, in bytes and in operations, forward and
+// backward.
+#include <ATen/ATen.h>
+
+#include <sstream>
+
+#include "longbow/nn/meter.h"
+#include "tests/attention/laws.h"
+
+namespace longbow {
+namespace {
+
+constexpr double kSlack = 1.15;
+
+std::string nobody(const Promises&) {
+  return "";
+}
+
+// Small widths and no batch, so that a term of a higher exponent shows early.
+Usage cost(const Subject& subject, const Mask& mode, int64_t tokens, bool padded) {
+  const Shape narrow = {.width = 8, .heads = 1, .head_width = 4};
+  const auto built = build(subject, {.max_length = tokens, .type = at::kFloat, .shape = narrow});
+  const auto x = random_normal({1, tokens, 8}, 1).to(at::kFloat).requires_grad_();
+  const auto mask = padded ? right_padded(mode, {tokens - 3}, tokens) : mode;
+  return measure([&] { built(x, mask).sum().backward(); });
+}
+
+void check_growth(const std::string& what, double once, double twice, double exponent,
+                  Findings& findings) {
+  const double growth = twice / once, allowed = kSlack * std::exp2(exponent);
+  std::ostringstream text;
+  text.precision(3);
+  text << what << " grow " << growth << " times, from " << once << " to " << twice << ", but 2^"
+       << exponent << " allows " << allowed;
+  findings.that(growth <= allowed, text.str());
+}
+
+testing::AssertionResult cost_grows_as_promised(const Subject& subject) {
+  const auto& promises = subject.promises;
+  const int64_t tokens = promises.memory > 1.75 ? 512 : 2048;
+  Findings findings;
+  for (const auto& mode : modes(promises))
+    for (const bool padded : {false, true}) {
+      if (padded && promises.padding == Padding::refused) continue;
+      const auto once = cost(subject, mode, tokens, padded),
+                 twice = cost(subject, mode, 2 * tokens, padded);
+      const auto what = text_of(mode) + (padded ? ", padded: " : ": ");
+      const auto bytes = [](int64_t count) { return static_cast<double>(count); };
+      check_growth(what + "operations", once.operations, twice.operations, promises.time, findings);
+      check_growth(what + "bytes allocated", bytes(once.allocated_bytes),
+                   bytes(twice.allocated_bytes), promises.memory, findings);
+      check_growth(what + "bytes at the peak", bytes(once.peak_bytes), bytes(twice.peak_bytes),
+                   promises.memory, findings);
+    }
+  return findings.verdict();
+}
+
+}  // namespace
+
+const Law kCostGrowsAsPromised = {"cost grows as promised", nobody, cost_grows_as_promised};
+
+}  // namespace longbow

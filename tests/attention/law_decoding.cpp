@@ -1,0 +1,136 @@
+// One flow for decoding and for segments: any split of a sequence into extensions equals the
+// forward pass.
+#include <ATen/ATen.h>
+
+#include "tests/attention/laws.h"
+
+namespace longbow {
+namespace {
+
+constexpr int64_t kLanes = 3, kTokens = 20;
+const Tolerance kClose = {1e-9, 1e-9};
+const std::vector<std::vector<int64_t>> kSplits = {
+    {20}, {1, 19}, {19, 1}, {7, 1, 4, 8}, std::vector<int64_t>(20, 1)};
+
+std::string has_no_state(const Promises& p) {
+  return p.decode ? "" : "has no decoding state";
+}
+std::string decodes_no_memory(const Promises& p) {
+  return !p.decode ? "has no decoding state" : p.cross ? "" : "reads no memory";
+}
+
+State started(const Built& built, int64_t lanes, int64_t capacity, const Tensor& memory = {},
+              const Mask& mask = {}) {
+  State state;
+  Context context = {.mask = mask, .memory = memory};
+  built.mixer->start(state, lanes, capacity, context);
+  return state;
+}
+
+Tensor extended(const Built& built, State& state, const Tensor& x, const Mask& mask = {}) {
+  Context context = {.mask = mask, .random = Random::from_seed(5)};
+  return built.mixer->extend(x, state, context);
+}
+
+// x fed in pieces; keep, when defined, says which of its tokens are real and may leave holes.
+Tensor in_pieces(const Built& built, State& state, const Tensor& x,
+                 const std::vector<int64_t>& split, const Tensor& keep = {}) {
+  std::vector<Tensor> outputs;
+  int64_t first = 0;
+  for (const int64_t count : split) {
+    const auto piece = x.narrow(1, first, count);
+    const auto mask = keep.defined() ? Mask::from_keep(keep.narrow(1, first, count)) : Mask{};
+    outputs.push_back(extended(built, state, piece, mask));
+    first += count;
+  }
+  return at::cat(outputs, 1);
+}
+
+std::string text_of(const std::vector<int64_t>& split) {
+  return "pieces " + std::to_string(split.front()) + " … of " + std::to_string(split.size());
+}
+
+testing::AssertionResult any_split_is_the_forward_pass(const Subject& subject) {
+  Findings findings;
+  const auto built = build(subject);
+  const auto x = random_normal({kLanes, kTokens, 24}, 1).requires_grad_();
+  const auto weights = random_normal(x.sizes(), 2), keep = some_holes(kLanes, kTokens, 3);
+  const Mask causal = {.causal = true};
+  const auto y = built(x, causal), with_holes = built(x, ragged(causal, keep));
+  const auto slope = gradients(y, weights, {x})[0];
+  for (const auto& split : kSplits) {
+    auto state = started(built, kLanes, kTokens);
+    const auto pieces = in_pieces(built, state, x, split);
+    findings.near(text_of(split), pieces, y, kClose);
+    findings.near(text_of(split) + ", gradient", gradients(pieces, weights, {x})[0], slope, kClose);
+    const at::NoGradGuard no_grad;
+    state = started(built, kLanes, kTokens);
+    findings.near(text_of(split) + " with holes", in_pieces(built, state, x, split, keep),
+                  with_holes, kClose);
+    findings.that(state.seen.equal(keep.sum(1)), text_of(split) + ": another count of real tokens");
+  }
+  return findings.verdict();
+}
+
+testing::AssertionResult lanes_move_and_restart(const Subject& subject) {
+  constexpr int64_t kBefore = 7, kAfter = kTokens - kBefore;
+  const at::NoGradGuard no_grad;
+  Findings findings;
+  const auto built = build(subject);
+  const Mask causal = {.causal = true};
+  const auto start = random_normal({kLanes, kBefore, 24}, 4), keep = some_holes(kLanes, kBefore, 5);
+  const auto beams = at::tensor({2, 0, 0, 1}, at::kLong);
+  const auto next = random_normal({4, kAfter, 24}, 6);
+
+  auto state = started(built, kLanes, kTokens);
+  (void)extended(built, state, start, Mask::from_keep(keep));
+  state.reorder(beams);
+  const auto moved = at::cat({start.index_select(0, beams), next}, 1);
+  const auto moved_keep =
+      at::cat({keep.index_select(0, beams), at::ones({4, kAfter}, at::kBool)}, 1);
+  findings.near("lanes moved", in_pieces(built, state, next, {1, kAfter - 1}),
+                built(moved, ragged(causal, moved_keep)).narrow(1, kBefore, kAfter), kClose);
+
+  state = started(built, kLanes, kTokens);
+  (void)extended(built, state, start);
+  state.reset(at::arange(kLanes) == 1);
+  const auto fresh = next.narrow(0, 0, kLanes);
+  const auto y = in_pieces(built, state, fresh, {1, 2, kAfter - 3});
+  const auto continued = built(at::cat({start, fresh}, 1), causal).narrow(1, kBefore, kAfter);
+  findings.near("a lane that went on", y[0], continued[0], kClose);
+  findings.near("a lane that began anew", y[1], built(fresh, causal)[1], kClose);
+  findings.near("the other lane that went on", y[2], continued[2], kClose);
+  return findings.verdict();
+}
+
+testing::AssertionResult a_memory_is_read_while_decoding(const Subject& subject) {
+  const at::NoGradGuard no_grad;
+  Findings findings;
+  const auto built = build(subject, {.cross = true});
+  const auto x = random_normal({kLanes, kTokens, 24}, 7),
+             memory = random_normal({kLanes, 13, 20}, 8);
+  const auto mask = right_padded({}, {13, 4, 9}, 13);
+  const auto y = built(x, mask, memory);
+  for (const auto& split : kSplits) {
+    auto state = started(built, kLanes, kTokens, memory, mask);
+    findings.near(text_of(split), in_pieces(built, state, x, split), y, kClose);
+  }
+  const auto beams = at::tensor({1, 1, 0}, at::kLong);
+  auto state = started(built, kLanes, kTokens, memory, mask);
+  (void)extended(built, state, x.narrow(1, 0, 3));
+  state.reorder(beams);
+  Mask moved = {.keep = mask.keep.index_select(0, beams)};
+  findings.near("lanes moved", extended(built, state, x.narrow(1, 3, 5)),
+                built(x.narrow(1, 3, 5), moved, memory.index_select(0, beams)), kClose);
+  return findings.verdict();
+}
+
+}  // namespace
+
+const Law kAnySplitIntoExtensionsIsTheForwardPass = {
+    "any split into extensions is the forward pass", has_no_state, any_split_is_the_forward_pass};
+const Law kLanesMoveAndRestart = {"lanes move and restart", has_no_state, lanes_move_and_restart};
+const Law kAMemoryIsReadWhileDecoding = {"a memory is read while decoding", decodes_no_memory,
+                                         a_memory_is_read_while_decoding};
+
+}  // namespace longbow
