@@ -1,0 +1,98 @@
+#include <ATen/ATen.h>
+
+#include <numbers>
+
+#include "longbow/attention/mechanism.h"
+#include "tests/support/oracle.h"
+#include "tests/support/tensor.h"
+
+namespace longbow {
+namespace {
+
+// The matrix of cos or sin of 2 pi t u / n, angles reduced as integers.
+Tensor waves(int64_t n, bool cosine) {
+  const auto t = at::arange(n, at::kLong);
+  const auto turns = t.unsqueeze(1).mul(t.unsqueeze(0)).remainder(n).to(at::kDouble);
+  const auto angle = turns * (2 * std::numbers::pi / static_cast<double>(n));
+  return cosine ? angle.cos() : angle.sin();
+}
+
+// Re(DFT x) = C x C - S x S, Im(DFT x) = -(C x S + S x C).
+Tensor dense(const Node& options, const Tensor& x) {
+  const auto n = x.size(1), c = x.size(2);
+  const auto y = [&](bool left, bool right) {
+    return waves(n, left).matmul(x).matmul(waves(c, right));
+  };
+  auto mixed = y(true, true) - y(false, false);
+  if (as_string(*options.find("transform"), "transform") == "hartley")
+    mixed = mixed + y(true, false) + y(false, true);
+  if (as_boolean(*options.find("ortho"), "ortho"))
+    mixed = mixed / std::sqrt(static_cast<double>(n * c));
+  return mixed;
+}
+
+const bool registered =
+    oracle::add("fnet", [](const torch::nn::Module&, const Node& options, const Site&,
+                           const Tensor& x, const Context& context) {
+      return oracle::without_padding(dense(options, oracle::without_padding(x, context)), context);
+    });
+
+Tensor mixed(const Tensor& x, const std::string& options = "{ortho: false}") {
+  Context context;
+  const Site site = {.shape = {.width = x.size(2), .max_length = x.size(1)}};
+  return (*make_mixer("fnet", site, options))(x, context);
+}
+
+TEST(FNet, AnImpulseAtTheOriginBecomesAllOnes) {
+  auto x = at::zeros({1, 7, 4}, at::kDouble);
+  x[0][0][0] = 1;
+  EXPECT_NEAR_TENSOR(mixed(x), at::ones({1, 7, 4}, at::kDouble), tolerance(at::kDouble));
+}
+
+TEST(FNet, AConstantBecomesAnImpulse) {
+  auto want = at::zeros({1, 7, 4}, at::kDouble);
+  want[0][0][0] = 28;
+  EXPECT_NEAR_TENSOR(mixed(at::ones({1, 7, 4}, at::kDouble)), want, tolerance(at::kDouble));
+}
+
+TEST(FNet, TwiceIsTheEvenPartTimesTheSize) {
+  const auto x = random_normal({1, 6, 5}, 1);
+  const auto mirrored = x.flip({1, 2}).roll({1, 1}, {1, 2});  // x[-t mod n, -c mod d]
+  EXPECT_NEAR_TENSOR(mixed(mixed(x)), (x + mirrored) * (30 / 2.0), tolerance(at::kDouble));
+}
+
+TEST(FNet, TheHartleyFormUndoesItself) {
+  const auto x = random_normal({1, 6, 5}, 2);
+  EXPECT_NEAR_TENSOR(mixed(mixed(x, "{transform: hartley}"), "{transform: hartley}"), x,
+                     tolerance(at::kDouble));
+}
+
+TEST(FNet, IsSelfAdjoint) {
+  const auto x = random_normal({1, 9, 4}, 3), y = random_normal({1, 9, 4}, 4);
+  EXPECT_NEAR_TENSOR((mixed(x) * y).sum(), (x * mixed(y)).sum(), tolerance(at::kDouble));
+}
+
+TEST(FNet, OrthoKeepsTheScale) {
+  const auto x = random_normal({1, 12, 8}, 5);
+  EXPECT_NEAR_TENSOR(mixed(x, "{ortho: true}"), mixed(x) / std::sqrt(96.0), tolerance(at::kDouble));
+}
+
+TEST(FNet, HasNoParameters) {
+  EXPECT_TRUE(make_mixer("fnet", {.shape = {.width = 4, .max_length = 4}})->parameters().empty());
+}
+
+TEST(FNet, RefusesWhatItCannotDo) {
+  EXPECT_EQ(error_of([] {
+              (void)mixed(at::zeros({1, 2, 2}), "{transform: cosine}");
+            }),
+            "fnet options:1: fnet.transform is 'cosine'; one of: fourier, hartley");
+  Context causal = {.mask = {.causal = true}};
+  const auto mixer = make_mixer("fnet", {.shape = {.width = 4, .max_length = 4}});
+  EXPECT_EQ(error_of([&] {
+              (*mixer)(at::zeros({1, 2, 4}), causal);
+            }).find("fnet: is not causal; mechanisms that do: "),
+            0u);
+}
+
+}  // namespace
+}  // namespace longbow
