@@ -88,3 +88,10 @@ set_tests_properties(consumer.add_subdirectory PROPERTIES PROCESSORS 2 COST 1000
 if(TARGET longbow_cli_test AND TARGET longbow_program)
   add_dependencies(longbow_cli_test longbow_program)
 endif()
+
+# Small tensors: more threads would only wait for each other.
+get_property(small_tests DIRECTORY PROPERTY TESTS)
+list(FILTER small_tests INCLUDE REGEX "^(nn|models|tasks|train|cli)\\.")
+if(small_tests)
+  set_tests_properties(${small_tests} PROPERTIES ENVIRONMENT OMP_NUM_THREADS=1)
+endif()

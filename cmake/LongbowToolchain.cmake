@@ -10,7 +10,7 @@ endif()
 
 add_library(longbow_flags INTERFACE)
 target_compile_options(longbow_flags INTERFACE
-  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow;-Wconversion;-Wno-sign-conversion;-fvisibility-inlines-hidden;-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=>
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow;-Wconversion;-Wno-sign-conversion;-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=>
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${LONGBOW_WERROR}>>:-Werror>)
 target_include_directories(longbow_flags INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
 
@@ -36,10 +36,17 @@ if(LLD_PROGRAM AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   target_link_options(longbow_flags INTERFACE -fuse-ld=lld)
 endif()
 if(LONGBOW_CUDA)
-  # CMake 3.25 does not know that nvcc 13 speaks C++20, so the flag is given by hand.
-  target_compile_options(longbow_flags INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20>)
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES 90)
   endif()
+  set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)  # LibTorch's; a second, static runtime would have a state of its own
   enable_language(CUDA)
+  # What nvcc's host compiler links by itself, and where it looks, must not reach the link line of C++.
+  set(CMAKE_CUDA_IMPLICIT_LINK_DIRECTORIES "")
+  set(CMAKE_CUDA_IMPLICIT_LINK_LIBRARIES "")
+  # CMake 3.25 does not know that nvcc 13 speaks C++20.
+  if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+    set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+  endif()
 endif()
