@@ -28,7 +28,10 @@ class FeedForward : public Part {
 class ResidualBlock : public BlockImpl {
  public:
   ResidualBlock(const Site& site, Mixer mixer, const BlockConfig& config)
-      : config_(config), path_(site.path), mixer_(register_module("mixer", std::move(mixer))) {
+      : config_(config),
+        path_(site.path),
+        shared_(site.shared),
+        mixer_(register_module("mixer", std::move(mixer))) {
     const int64_t width = site.shape.width;
     const int64_t inner = config.feed_forward > 0 ? config.feed_forward : 4 * width;
     feed_forward_ = register_module(
@@ -46,7 +49,7 @@ class ResidualBlock : public BlockImpl {
   Tensor forward(const Tensor& x, Context& context) override {
     if (config_.recompute != Recompute::block || !is_training()) return run(x, context);
     return recomputed([this](const Tensor& t, Context& c) { return run(t, c); }, x, context,
-                      parameters());
+                      tensors_of(*this));
   }
 
   void start(State& state, int64_t lanes, int64_t capacity, Context& context) override {
@@ -67,7 +70,16 @@ class ResidualBlock : public BlockImpl {
   Tensor mixed(const Tensor& x, Context& context) {
     if (config_.recompute != Recompute::attention || !is_training()) return (*mixer_)(x, context);
     return recomputed([this](const Tensor& t, Context& c) { return (*mixer_)(t, c); }, x, context,
-                      mixer_->parameters());
+                      tensors_of(*mixer_));
+  }
+
+  // The second run must find the gradients of what layers share, too.
+  std::vector<Tensor> tensors_of(const Module& module) const {
+    auto all = module.parameters();
+    if (!shared_) return all;
+    const auto more = shared_->parameters();
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
   }
 
   Tensor fed(const Tensor& x, Context& context) {
@@ -86,6 +98,7 @@ class ResidualBlock : public BlockImpl {
 
   BlockConfig config_;
   std::string path_;
+  std::shared_ptr<Shared> shared_;
   Mixer mixer_;
   std::shared_ptr<FeedForward> feed_forward_;
   std::shared_ptr<LayerNorm> norm_[2];

@@ -1,0 +1,150 @@
+#include "longbow/nn/block.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/tensor.h"
+
+namespace longbow {
+namespace {
+
+constexpr int64_t kWidth = 6;
+
+// y = x W, with a decoding state that holds nothing; reads a shared scale when the site has one.
+class Projection : public MixerImpl {
+ public:
+  explicit Projection(const Site& site) {
+    weight = parameter("weight", initial_matrix(site, "weight", kWidth, kWidth));
+    if (site.shared)
+      scale = site.shared->parameter("scale", {kWidth}, [] { return at::ones({kWidth}); });
+    label({"projection", {.future = Future::exact, .decode = true}, {}});
+  }
+  Tensor weight, scale;
+
+ protected:
+  Tensor mix(const Tensor& x, Context&) override {
+    const auto y = x.matmul(weight);
+    return scale.defined() ? y * scale : y;
+  }
+  void open(State&, int64_t, int64_t, Context&) override {}
+  Tensor grow(const Tensor& x, State&, Context& context) override { return mix(x, context); }
+};
+
+Site site() {
+  return {.shape = {.width = kWidth}, .path = "block", .init = "xavier", .seed = 1};
+}
+
+struct Built {
+  std::shared_ptr<Projection> mixer;
+  Block block;
+};
+
+Built build(const BlockConfig& config, const Site& here = site()) {
+  auto mixer = std::make_shared<Projection>(here.at("mixer"));
+  return {mixer, residual(here, mixer, config)};
+}
+
+Tensor normalised(const Tensor& x) {
+  return at::layer_norm(x, {kWidth});
+}
+
+Tensor fed(const Block& block, const Tensor& x, Activation activation) {
+  const auto p = block->named_parameters();
+  const auto up = at::linear(x, p["feed_forward.up.weight"], p["feed_forward.up.bias"]);
+  const auto active = activation == Activation::relu   ? up.relu()
+                      : activation == Activation::gelu ? at::gelu(up)
+                                                       : at::gelu(up, "tanh");
+  return at::linear(active, p["feed_forward.down.weight"], p["feed_forward.down.bias"]);
+}
+
+Tensor input() {
+  return random_normal({2, 5, kWidth}, 3).to(at::kFloat);
+}
+
+TEST(Residual, PreNormAddsTheSubLayersOfTheNormalisedStream) {
+  for (const auto activation : {Activation::gelu, Activation::gelu_tanh, Activation::relu}) {
+    const auto [mixer, block] = build({.feed_forward = 9, .activation = activation});
+    Context context;
+    const auto x = input(), y = x + normalised(x).matmul(mixer->weight);
+    EXPECT_NEAR_TENSOR(block->forward(x, context), y + fed(block, normalised(y), activation),
+                       tolerance(at::kFloat));
+  }
+}
+
+TEST(Residual, PostNormNormalisesTheSum) {
+  const auto [mixer, block] = build({.residual = Residual::post_norm});
+  Context context;
+  const auto x = input(), y = normalised(x + x.matmul(mixer->weight));
+  EXPECT_NEAR_TENSOR(block->forward(x, context), normalised(y + fed(block, y, Activation::gelu)),
+                     tolerance(at::kFloat));
+}
+
+TEST(Residual, RezeroStartsAsTheIdentityAndScalesItsSubLayers) {
+  const auto [mixer, block] = build({.residual = Residual::rezero});
+  Context context;
+  const auto x = input();
+  EXPECT_NEAR_TENSOR(block->forward(x, context), x, kExact);
+  at::NoGradGuard no_grad;
+  block->named_parameters()["mixer_scale"].fill_(0.5);
+  block->named_parameters()["feed_forward_scale"].fill_(-2);
+  const auto y = x + 0.5 * x.matmul(mixer->weight);
+  EXPECT_NEAR_TENSOR(block->forward(x, context), y - 2 * fed(block, y, Activation::gelu),
+                     tolerance(at::kFloat));
+}
+
+TEST(Residual, TheFeedForwardIsFourTimesAsWideUnlessTold) {
+  EXPECT_EQ(build({}).block->named_parameters()["feed_forward.up.weight"].size(0), 4 * kWidth);
+  EXPECT_EQ(build({.feed_forward = 9}).block->named_parameters()["feed_forward.up.weight"].size(0),
+            9);
+}
+
+TEST(Residual, DropoutNeedsARandomKeyAndIsOffInEvaluation) {
+  const auto [mixer, block] = build({.dropout = 0.5});
+  Context none, keyed = {.random = Random::from_seed(1)};
+  const auto x = input();
+  EXPECT_EQ(error_of([&, b = block] { b->forward(x, none); }),
+            "block.mixer.dropout: random numbers wanted, but the context has no random key");
+  const auto trained = block->forward(x, keyed);
+  EXPECT_NEAR_TENSOR(block->forward(x, keyed), trained, kExact);
+  block->eval();
+  EXPECT_FALSE(at::equal(block->forward(x, none), trained));
+  EXPECT_NEAR_TENSOR(block->forward(x, none), build({}).block->forward(x, none), kExact);
+}
+
+TEST(Residual, AnyExtensionEqualsTheForwardPass) {
+  const auto [mixer, block] = build({});
+  Context context;
+  State state;
+  const auto x = input();
+  block->start(state, 2, 5, context);
+  const auto first = block->extend(x.narrow(1, 0, 2), state, context);
+  const auto rest = block->extend(x.narrow(1, 2, 3), state, context);
+  EXPECT_NEAR_TENSOR(at::cat({first, rest}, 1), block->forward(x, context), tolerance(at::kFloat));
+}
+
+// Gradients of x, of every parameter of the block and of the shared one.
+std::map<std::string, Tensor> gradients(Recompute recompute, bool wants_x) {
+  auto here = site();
+  here.shared = std::make_shared<Shared>();
+  const auto [mixer, block] = build({.dropout = 0.3, .recompute = recompute}, here);
+  Context context = {.random = Random::from_seed(8, 2)};
+  auto x = input().requires_grad_(wants_x);
+  block->forward(x, context).square().sum().backward();
+  std::map<std::string, Tensor> found;
+  for (const auto& entry : block->named_parameters()) found[entry.key()] = entry.value().grad();
+  found["shared.scale"] = here.shared->parameters().front().grad();
+  if (wants_x) found["x"] = x.grad();
+  return found;
+}
+
+TEST(Residual, RecomputationGivesTheSameGradientsAlsoOfWhatLayersShare) {
+  for (const bool wants_x : {true, false}) {
+    const auto want = gradients(Recompute::none, wants_x);
+    for (const auto recompute : {Recompute::block, Recompute::attention})
+      for (const auto& [name, gradient] : gradients(recompute, wants_x))
+        EXPECT_NEAR_TENSOR(gradient, want.at(name), (Tolerance{1e-6, 1e-5})) << name;
+  }
+}
+
+}  // namespace
+}  // namespace longbow

@@ -1,0 +1,66 @@
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "longbow/nn/mixer.h"
+#include "tests/support/tensor.h"
+
+namespace longbow {
+namespace {
+
+TEST(Heads, ChannelsBelongToHeadsInOrder) {
+  const auto x = at::arange(24, at::kDouble).view({2, 2, 6});
+  const auto split = split_heads(x, 3);
+  EXPECT_EQ(split.sizes(), (at::IntArrayRef{2, 3, 2, 2}));
+  EXPECT_EQ(split[1][2][0][1].item<double>(), x[1][0][5].item<double>());
+  EXPECT_NEAR_TENSOR(merge_heads(split), x, kExact);
+}
+
+// Gives the values back, and keeps what it was called with.
+class Echo : public AttentionImpl {
+ public:
+  Tensor attend(const Heads& heads, Context&) override {
+    last = heads;
+    return heads.q * 0 + heads.v.mean(2, true);
+  }
+  Heads last;
+};
+
+TEST(MultiHead, ProjectsSplitsMergesAndProjects) {
+  const Site site = {
+      .shape = {.width = 6, .heads = 2, .head_width = 5}, .init = "xavier", .seed = 1};
+  auto echo = std::make_shared<Echo>();
+  const auto mixer = multi_head(site, echo);
+  const auto p = mixer->named_parameters();
+  Context context;
+  const auto x = random_normal({3, 4, 6}, 1).to(at::kFloat);
+  const auto y = (*mixer)(x, context);
+  EXPECT_NEAR_TENSOR(echo->last.q,
+                     split_heads(at::linear(x, p["query.weight"], p["query.bias"]), 2), kExact);
+  EXPECT_EQ(echo->last.k.sizes(), (at::IntArrayRef{3, 2, 4, 5}));
+  EXPECT_TRUE(echo->last.x.is_same(echo->last.source));
+  const auto values =
+      at::linear(x, p["value.weight"], p["value.bias"]).mean(1, true).expand({3, 4, 10});
+  EXPECT_NEAR_TENSOR(y, at::linear(values, p["output.weight"], p["output.bias"]),
+                     tolerance(at::kFloat));
+}
+
+TEST(MultiHead, ReadsAMemoryOfAnotherLengthAndWidth) {
+  Site site = {.shape = {.width = 6, .heads = 2, .memory_width = 4}, .init = "xavier", .seed = 1};
+  site.cross = true;
+  auto echo = std::make_shared<Echo>();
+  const auto mixer = multi_head(site, echo);
+  mixer->label({"echo", {.cross = true}, {}});
+  Context context = {.memory = random_normal({3, 7, 4}, 2).to(at::kFloat)};
+  EXPECT_EQ((*mixer)(at::ones({3, 5, 6}), context).sizes(), (at::IntArrayRef{3, 5, 6}));
+  EXPECT_EQ(echo->last.k.sizes(), (at::IntArrayRef{3, 2, 7, 3}));
+}
+
+TEST(MultiHead, HasBiasesOnlyWhereTheSiteSaysSo) {
+  Site site = {.shape = {.width = 6, .heads = 2}, .seed = 1};
+  EXPECT_EQ(multi_head(site, std::make_shared<Echo>())->parameters().size(), 8u);
+  site.bias = false;
+  EXPECT_EQ(multi_head(site, std::make_shared<Echo>())->parameters().size(), 4u);
+}
+
+}  // namespace
+}  // namespace longbow

@@ -1,0 +1,97 @@
+#include "longbow/nn/site.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/tensor.h"
+
+namespace longbow {
+namespace {
+
+Site site(const std::string& init, uint64_t seed = 1) {
+  return {.path = "layer", .init = init, .seed = seed};
+}
+
+TEST(Shape, FillsInWhatIsLeftOut) {
+  const Shape plain = {.width = 12, .heads = 3, .max_length = 7};
+  EXPECT_EQ(plain.head(), 4);
+  EXPECT_EQ(plain.inner(), 12);
+  EXPECT_EQ(plain.source_width(), 12);
+  EXPECT_EQ(plain.source_length(), 7);
+  const Shape own = {
+      .width = 12, .heads = 3, .head_width = 5, .memory_width = 9, .memory_length = 4};
+  EXPECT_EQ(own.inner(), 15);
+  EXPECT_EQ(own.source_width(), 9);
+  EXPECT_EQ(own.source_length(), 4);
+}
+
+TEST(Site, PathsAreJoinedWithDots) {
+  EXPECT_EQ(Site{}.at("a").at("b").path, "a.b");
+}
+
+TEST(InitialValues, AreAFunctionOfSeedPathAndName) {
+  const auto draw = [](const Site& here, const char* name) {
+    return initial_normal(here, name, {30}, 1);
+  };
+  EXPECT_NEAR_TENSOR(draw(site("bert"), "w"), draw(site("bert"), "w"), kExact);
+  EXPECT_NEAR_TENSOR(draw(Site{.path = "layer", .seed = 1}.at("a"), "w"),
+                     draw(Site{.path = "layer.a", .seed = 1}, "w"), kExact);
+  for (const auto& other :
+       {draw(site("bert", 2), "w"), draw(site("bert"), "v"), draw(site("bert").at("a"), "w")})
+    EXPECT_FALSE(at::equal(draw(site("bert"), "w"), other));
+}
+
+TEST(InitialValues, DoNotDependOnTheOrderOfConstruction) {
+  const Linear first(site("bert").at("a"), 4, 5), second(site("bert").at("b"), 4, 5);
+  const Linear second_first(site("bert").at("b"), 4, 5), first_second(site("bert").at("a"), 4, 5);
+  EXPECT_NEAR_TENSOR(first.weight, first_second.weight, kExact);
+  EXPECT_NEAR_TENSOR(second.weight, second_first.weight, kExact);
+}
+
+TEST(InitialValues, HaveTheSpreadOfTheirName) {
+  EXPECT_NEAR(initial_matrix(site("bert"), "w", 300, 200).std().item<double>(), 0.02, 5e-4);
+  const double bound = std::sqrt(6.0 / 500);
+  for (const auto* init : {"xavier", "lra", "paper"}) {
+    const auto w = initial_matrix(site(init), "w", 300, 200);
+    EXPECT_LE(w.abs().max().item<double>(), bound);
+    EXPECT_NEAR(w.std().item<double>(), bound / std::sqrt(3.0), 1e-3) << init;
+  }
+  EXPECT_EQ(error_of([] { initial_matrix(site("best"), "w", 2, 2); }),
+            "unknown init 'best'; one of: bert, xavier, lra, paper");
+}
+
+TEST(Shared, AParameterIsMadeOnceAndHandedOut) {
+  Shared shared;
+  int made = 0;
+  const auto make = [&] {
+    ++made;
+    return at::zeros({2, 3});
+  };
+  const auto first = shared.parameter("e", {2, 3}, make),
+             second = shared.parameter("e", {2, 3}, make);
+  EXPECT_TRUE(first.is_same(second));
+  EXPECT_EQ(made, 1);
+  EXPECT_EQ(shared.parameters().size(), 1u);
+  EXPECT_EQ(error_of([&] {
+              shared.parameter("e", {3, 3}, make);
+            }),
+            "shared parameter e is [2, 3], but another layer wants [3, 3]");
+}
+
+TEST(Hints, BiasesAndNormsDoNotDecay) {
+  const Linear linear(site("bert"), 4, 5);
+  EXPECT_TRUE(linear.hints().at("weight").decay);
+  EXPECT_FALSE(linear.hints().at("bias").decay);
+  EXPECT_FALSE(LayerNorm(4).hints().at("weight").decay);
+  EXPECT_FALSE(Linear(site("bert"), 4, 5, false).bias.defined());
+}
+
+TEST(LayerNorm, NormalisesTheLastDimension) {
+  const auto x = random_normal({3, 8}, 1).to(at::kFloat);
+  const auto centred = x - x.mean(-1, true);
+  const auto want = centred / (centred.square().mean(-1, true) + 1e-5).sqrt();
+  EXPECT_NEAR_TENSOR(LayerNorm(8)(x), want, tolerance(at::kFloat));
+}
+
+}  // namespace
+}  // namespace longbow
