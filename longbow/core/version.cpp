@@ -16,7 +16,8 @@ std::string commit() {
 
 std::string compiler() {
 #ifdef __clang__
-  return std::string("clang ") + __clang_version__;
+  return "clang " + std::to_string(__clang_major__) + "." + std::to_string(__clang_minor__) + "." +
+         std::to_string(__clang_patchlevel__);
 #else
   return std::string("g++ ") + __VERSION__;
 #endif
