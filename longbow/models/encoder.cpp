@@ -1,0 +1,169 @@
+#include "longbow/models/encoder.h"
+
+#include <ATen/ATen.h>
+
+namespace longbow {
+namespace {
+
+// "3" or "0-9", inclusive.
+std::pair<int64_t, int64_t> parse_layers(const Node& node, int64_t layers) {
+  const auto text = as_string(node, "layers");
+  const auto dash = text.find('-');
+  const auto bound = [&](const std::string& part) {
+    Node value = Node::scalar(part);
+    value.place = node.place;
+    const auto layer = as_integer(value, "layers");
+    if (layer < 0 || layer >= layers)
+      throw UserError(node.place, "layer " + part + " does not exist",
+                      "the model has layers 0-" + std::to_string(layers - 1));
+    return layer;
+  };
+  if (dash == std::string::npos) return {bound(text), bound(text)};
+  const auto first = bound(text.substr(0, dash)), last = bound(text.substr(dash + 1));
+  if (first > last)
+    throw UserError(node.place, "layers " + text + " run backwards", "write the smaller one first");
+  return {first, last};
+}
+
+Node without(const Node& map, const std::string& key) {
+  Node rest = map;
+  std::erase_if(rest.entries, [&](const auto& entry) { return entry.first == key; });
+  return rest;
+}
+
+std::vector<Node> from_list(const Node& list, int64_t layers) {
+  std::vector<Node> result(static_cast<size_t>(layers));
+  for (const auto& item : list.items) {
+    const auto* where = item.find("layers");
+    if (!where)
+      throw UserError(item.place, "a mechanism in a list needs its layers", "write layers: 0-3");
+    const auto [first, last] = parse_layers(*where, layers);
+    for (int64_t layer = first; layer <= last; ++layer) {
+      auto& slot = result[static_cast<size_t>(layer)];
+      if (!slot.is_null())
+        throw UserError(where->place, "layer " + std::to_string(layer) + " is given twice",
+                        "each layer has one mechanism");
+      slot = without(item, "layers");
+    }
+  }
+  for (size_t layer = 0; layer < result.size(); ++layer)
+    if (result[layer].is_null())
+      throw UserError(list.place, "layer " + std::to_string(layer) + " has no mechanism",
+                      "the model has layers 0-" + std::to_string(layers - 1));
+  return result;
+}
+
+Tensor sinusoids(int64_t length, int64_t width) {
+  const auto t = at::arange(length, at::kDouble).unsqueeze(1);
+  const auto pair = at::arange(width, at::kDouble).div(2, "floor").unsqueeze(0);
+  const auto angle = t * at::pow(10000.0, pair * (-2.0 / static_cast<double>(width)));
+  const auto even = at::arange(width, at::kLong).remainder(2).eq(0).unsqueeze(0);
+  return at::where(even, angle.sin(), angle.cos()).to(at::kFloat);
+}
+
+}  // namespace
+
+std::vector<Node> attention_per_layer(const Node& attention, int64_t layers) {
+  if (attention.is_list()) return from_list(attention, layers);
+  std::vector<Node> result(static_cast<size_t>(layers), attention);
+  const auto* lists = attention.find("per_layer");
+  if (!lists) return result;
+  if (!lists->is_map())
+    throw UserError(lists->place, "per_layer is not a map", "write per_layer: {window: [32, 64]}");
+  for (auto& options : result) options = without(options, "per_layer");
+  for (const auto& [key, values] : lists->entries) {
+    if (!values.is_list() || static_cast<int64_t>(values.items.size()) != layers)
+      throw UserError(
+          values.place,
+          "per_layer." + key + " is not a list of " + std::to_string(layers) + " values",
+          "give one for each layer");
+    for (size_t layer = 0; layer < result.size(); ++layer) result[layer][key] = values.items[layer];
+  }
+  return result;
+}
+
+Node resolved_attention(const Node& attention) {
+  if (attention.is_list()) {
+    Node list = Node::list();
+    for (const auto& item : attention.items) {
+      list.items.push_back(resolved_attention(without(item, "layers")));
+      if (const auto* layers = item.find("layers")) list.items.back()["layers"] = *layers;
+    }
+    return list;
+  }
+  const auto& mechanism = mechanism_of(attention);
+  Node result = Node::map({{"name", Node::string(mechanism.name)}});
+  const auto options = mechanism.resolve(options_of(without(attention, "per_layer")));
+  result.entries.insert(result.entries.end(), options.entries.begin(), options.entries.end());
+  if (const auto* lists = attention.find("per_layer")) result["per_layer"] = *lists;
+  return result;
+}
+
+void check_attention(const EncoderConfig& config) {
+  for (const auto& options : attention_per_layer(config.attention, config.layers)) {
+    const auto& mechanism = mechanism_of(options);
+    const auto promises = mechanism.promises(options_of(options));
+    if (config.causal && promises.future == Future::refused)
+      throw UserError(options.place, mechanism.name + " is not causal",
+                      "mechanisms that are: " + mechanisms_that([](const Promises& p) {
+                        return p.future != Future::refused;
+                      }));
+    if (!config.causal && !promises.bidirectional)
+      throw UserError(options.place, mechanism.name + " is causal only", "set causal: true");
+  }
+}
+
+Encoder::Encoder(const EncoderConfig& config, int64_t vocabulary, uint64_t seed) : config_(config) {
+  check_attention(config);
+  TORCH_CHECK(config.head_width > 0 || config.width % config.heads == 0, "encoder: width ",
+              config.width, " is not a multiple of ", config.heads, " heads");
+  Site site = {.shape = {.width = config.width,
+                         .heads = config.heads,
+                         .head_width = config.head_width,
+                         .max_length = config.max_length},
+               .init = std::string(names_of(config.init)[static_cast<size_t>(config.init)]),
+               .bias = config.bias,
+               .layers = config.layers,
+               .seed = seed};
+  site.shared = shared_ = register_module("shared", std::make_shared<Shared>());
+  words_ = parameter("words", initial_normal(site, "words", {vocabulary, config.width},
+                                             config.init == Init::lra ? 1.0 : 0.02));
+  if (config.positions == Positions::learned)
+    positions_ = parameter(
+        "positions", initial_normal(site, "positions", {config.max_length, config.width}, 0.02));
+  if (config.positions == Positions::sinusoidal)
+    positions_ = register_buffer("positions", sinusoids(config.max_length, config.width));
+  const auto options = attention_per_layer(config.attention, config.layers);
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    const auto name = "layers." + std::to_string(layer);
+    auto here = site.at(name);
+    here.layer = layer;
+    const auto& own = options[static_cast<size_t>(layer)];
+    const auto& mechanism = mechanism_of(own);
+    auto block = mechanism.block ? mechanism.block(here, options_of(own))
+                                 : residual(here, make_mixer(own, here.at("mixer")), config.block);
+    blocks_.push_back(register_module("layer_" + std::to_string(layer), block));
+  }
+  if (config.block.residual == Residual::pre_norm)
+    norm_ = register_module("norm", std::make_shared<LayerNorm>(config.width));
+}
+
+Tensor Encoder::embedded(const Tensor& tokens, Context& context) {
+  TORCH_CHECK(config_.max_length == 0 || tokens.size(1) <= config_.max_length,
+              "encoder: ", tokens.size(1), " tokens, but max_length is ", config_.max_length);
+  auto x = at::embedding(words_, tokens);
+  if (positions_.defined()) {
+    const auto places = positions_of(x, context);
+    x = x + at::embedding(positions_, places).to(x.scalar_type());
+  }
+  return dropout(x, config_.embedding_dropout, is_training(), context, "embedding.dropout");
+}
+
+Tensor Encoder::operator()(const Tensor& tokens, Context& context) {
+  context.mask.causal = config_.causal;
+  auto x = embedded(tokens, context);
+  for (const auto& block : blocks_) x = block->forward(x, context);
+  return norm_ ? (*norm_)(x) : x;
+}
+
+}  // namespace longbow

@@ -1,0 +1,217 @@
+#include "longbow/models/encoder.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <set>
+
+#include "tests/support/tensor.h"
+
+namespace longbow {
+namespace {
+
+Node yaml(const std::string& text) {
+  return parse_yaml(text, "model.yaml");
+}
+
+std::string per_layer(const std::string& text, int64_t layers = 3) {
+  return error_of([&] { attention_per_layer(yaml(text), layers); });
+}
+
+TEST(AttentionPerLayer, OneMechanismServesAllLayers) {
+  const auto layers = attention_per_layer(yaml("{name: local, window: 8}"), 3);
+  ASSERT_EQ(layers.size(), 3u);
+  for (const auto& layer : layers) EXPECT_EQ(layer, yaml("{name: local, window: 8}"));
+  EXPECT_EQ(attention_per_layer(yaml("softmax"), 2).at(1), yaml("softmax"));
+}
+
+TEST(AttentionPerLayer, ListsGiveEveryLayerItsOwnValue) {
+  const auto layers =
+      attention_per_layer(yaml("{name: local, window: 8, per_layer: {window: [2, 4, 6]}}"), 3);
+  EXPECT_EQ(layers[0], yaml("{name: local, window: 2}"));
+  EXPECT_EQ(layers[2], yaml("{name: local, window: 6}"));
+}
+
+TEST(AttentionPerLayer, RangesGiveLayersTheirMechanism) {
+  const auto layers =
+      attention_per_layer(yaml("[{name: softmax, layers: 2}, {name: fnet, layers: 0-1}]"), 3);
+  EXPECT_EQ(layers[0], yaml("{name: fnet}"));
+  EXPECT_EQ(layers[1], yaml("{name: fnet}"));
+  EXPECT_EQ(layers[2], yaml("{name: softmax}"));
+}
+
+TEST(AttentionPerLayer, EveryMistakeSaysWhereAndWhatToWrite) {
+  EXPECT_EQ(per_layer("{name: local, per_layer: {window: [2, 4]}}"),
+            "model.yaml:1: per_layer.window is not a list of 3 values; give one for each layer");
+  EXPECT_EQ(per_layer("{name: local, per_layer: {window: 4}}"),
+            "model.yaml:1: per_layer.window is not a list of 3 values; give one for each layer");
+  EXPECT_EQ(per_layer("{name: local, per_layer: 4}"),
+            "model.yaml:1: per_layer is not a map; write per_layer: {window: [32, 64]}");
+  EXPECT_EQ(per_layer("- {name: fnet}"),
+            "model.yaml:1: a mechanism in a list needs its layers; write layers: 0-3");
+  EXPECT_EQ(per_layer("- fnet"),
+            "model.yaml:1: a mechanism in a list needs its layers; write layers: 0-3");
+  EXPECT_EQ(per_layer("- {name: fnet, layers: 1-3}"),
+            "model.yaml:1: layer 3 does not exist; the model has layers 0-2");
+  EXPECT_EQ(per_layer("- {name: fnet, layers: 0-2}\n- {name: softmax, layers: 1}"),
+            "model.yaml:2: layer 1 is given twice; each layer has one mechanism");
+  EXPECT_EQ(per_layer("- {name: fnet, layers: 0-1}"),
+            "model.yaml:1: layer 2 has no mechanism; the model has layers 0-2");
+  EXPECT_EQ(per_layer("- {name: fnet, layers: 2-0}"),
+            "model.yaml:1: layers 2-0 run backwards; write the smaller one first");
+  EXPECT_TRUE(per_layer("- {name: fnet, layers: a-b}")
+                  .starts_with("model.yaml:1: layers is 'a', not an integer"));
+}
+
+std::string checked(const std::string& attention, bool causal = false) {
+  EncoderConfig config = {.causal = causal, .attention = yaml(attention)};
+  return error_of([&] { check_attention(config); });
+}
+
+TEST(CheckAttention, NamesFileAndLineOfWhatIsWrong) {
+  EXPECT_EQ(checked("name: liner"),
+            "model.yaml:1: unknown mechanism 'liner'; did you mean 'linear'?");
+  EXPECT_EQ(checked("name: linformer\nrnak: 8"),
+            "model.yaml:2: unknown key 'rnak'; did you mean 'rank'?");
+  EXPECT_TRUE(checked("name: linformer\nrank: 0").starts_with("model.yaml:2: "));
+  EXPECT_EQ(checked("rank: 8"),
+            "model.yaml:1: attention has no name; write {name: softmax}, or another mechanism");
+  EXPECT_EQ(checked("name: linformer", true),
+            "model.yaml:1: linformer is not causal; mechanisms that are: linear, local, softmax");
+  EXPECT_EQ(checked("- {name: softmax, layers: 0}\n- {name: fnet, layers: 1}", true),
+            "model.yaml:2: fnet is not causal; mechanisms that are: linear, local, softmax");
+  EXPECT_EQ(checked("name: linear", true), "");
+}
+
+constexpr int64_t kVocabulary = 11, kLength = 12;
+
+EncoderConfig small(const std::string& attention, int64_t layers = 2) {
+  EncoderConfig config = {.width = 8, .heads = 2, .layers = layers, .max_length = kLength};
+  config.init = Init::xavier;
+  config.attention = yaml(attention);
+  return config;
+}
+
+Tensor tokens(int64_t batch, int64_t length) {
+  return (at::arange(batch * length) * 7).remainder(kVocabulary - 1).add(1).view({batch, length});
+}
+
+const std::vector<std::string> kAttentions = {"softmax", "linear", "{name: linformer, rank: 4}",
+                                              "{name: local, window: 4}"};
+
+TEST(Encoder, PaddingAndNeighboursChangeNothing) {
+  for (const auto& attention : kAttentions)
+    for (const auto positions : {Positions::learned, Positions::sinusoidal, Positions::none}) {
+      auto config = small(attention);
+      config.positions = positions;
+      Encoder encoder(config, kVocabulary, 1);
+      encoder.eval();
+      const auto batch = tokens(3, kLength);
+      const std::vector<int64_t> lengths = {12, 5, 1};
+      Context context = {.mask = Mask::from_lengths(at::tensor(lengths), kLength)};
+      const auto together = encoder(batch, context);
+      for (int64_t row = 0; row < 3; ++row) {
+        const auto length = lengths[static_cast<size_t>(row)];
+        Context own;
+        const auto alone = encoder(batch.narrow(0, row, 1).narrow(1, 0, length), own);
+        EXPECT_NEAR_TENSOR(together.narrow(0, row, 1).narrow(1, 0, length), alone,
+                           (Tolerance{1e-5, 1e-5}))
+            << attention;
+      }
+    }
+}
+
+TEST(Encoder, ACausalOneDoesNotSeeTheFuture) {
+  auto config = small("linear");
+  config.causal = true;
+  Encoder encoder(config, kVocabulary, 1);
+  auto first = tokens(2, 9), second = first.clone();
+  second.narrow(1, 5, 4).fill_(3);
+  Context a, b;
+  const auto before = encoder(first, a).narrow(1, 0, 5);
+  EXPECT_NEAR_TENSOR(encoder(second, b).narrow(1, 0, 5), before, (Tolerance{1e-6, 1e-6}));
+  EXPECT_GT((encoder(second, b) - encoder(first, a)).abs().max().item<double>(), 1e-3);
+}
+
+TEST(Encoder, EveryParameterIsRegisteredOnceUnderAName) {
+  for (const auto& attention : kAttentions) {
+    Encoder encoder(small(attention), kVocabulary, 1);
+    std::set<std::string> names;
+    std::set<void*> storages;
+    for (const auto& entry : encoder.named_parameters()) {
+      EXPECT_TRUE(names.insert(entry.key()).second) << entry.key();
+      EXPECT_TRUE(storages.insert(entry.value().data_ptr()).second) << entry.key();
+    }
+    EXPECT_TRUE(names.count("layer_1.mixer_norm.weight")) << attention;
+  }
+}
+
+TEST(Encoder, LinformersLayersShareOneProjection) {
+  Encoder encoder(small("{name: linformer, rank: 4, sharing: layerwise}", 3), kVocabulary, 1);
+  std::vector<std::string> projections;
+  for (const auto& entry : encoder.named_parameters())
+    if (entry.value().sizes() == at::IntArrayRef{4, kLength}) projections.push_back(entry.key());
+  EXPECT_EQ(projections, std::vector<std::string>{"shared.linformer_e"});
+}
+
+TEST(Encoder, OneLayerMoreLeavesTheInitialValuesOfTheOthers) {
+  Encoder two(small("softmax", 2), kVocabulary, 1), three(small("softmax", 3), kVocabulary, 1);
+  Encoder other(small("softmax", 2), kVocabulary, 2);
+  const auto longer = three.named_parameters(), shorter = two.named_parameters();
+  for (const auto& entry : shorter)
+    EXPECT_NEAR_TENSOR(longer[entry.key()], entry.value(), kExact) << entry.key();
+  EXPECT_FALSE(at::equal(other.named_parameters()["words"], shorter["words"]));
+}
+
+std::map<std::string, Tensor> gradients(EncoderConfig config, Recompute recompute) {
+  config.block.recompute = recompute;
+  config.block.dropout = 0.2;
+  config.embedding_dropout = 0.1;
+  Encoder encoder(config, kVocabulary, 1);
+  Context context = {.mask = Mask::from_lengths(at::tensor({12, 7}, at::kLong), kLength),
+                     .random = Random::from_seed(4, 9)};
+  encoder(tokens(2, kLength), context).square().sum().backward();
+  std::map<std::string, Tensor> found;
+  for (const auto& entry : encoder.named_parameters()) found[entry.key()] = entry.value().grad();
+  return found;
+}
+
+TEST(Encoder, RecomputationGivesTheSameGradients) {
+  auto attentions = kAttentions;
+  attentions.push_back("{name: linformer, rank: 4, sharing: layerwise}");
+  for (const auto& attention : attentions) {
+    const auto want = gradients(small(attention), Recompute::none);
+    for (const auto recompute : {Recompute::block, Recompute::attention})
+      for (const auto& [name, gradient] : gradients(small(attention), recompute))
+        EXPECT_NEAR_TENSOR(gradient, want.at(name), (Tolerance{1e-6, 1e-5}))
+            << attention << " " << name;
+  }
+}
+
+TEST(Encoder, SinusoidsAreThoseOfTheFormula) {
+  auto config = small("softmax", 1);
+  config.positions = Positions::sinusoidal;
+  Encoder encoder(config, kVocabulary, 1);
+  const auto table = encoder.named_buffers()["positions"];
+  for (int64_t t : {0, 1, 11})
+    for (int64_t c = 0; c < 8; ++c) {
+      const double angle =
+          static_cast<double>(t) / std::pow(10000.0, static_cast<double>(c / 2 * 2) / 8);
+      EXPECT_NEAR(table[t][c].item<double>(), c % 2 == 0 ? std::sin(angle) : std::cos(angle), 1e-6);
+    }
+}
+
+TEST(Encoder, RefusesWhatItWasNotBuiltFor) {
+  Encoder encoder(small("softmax", 1), kVocabulary, 1);
+  Context context;
+  EXPECT_EQ(error_of([&] { encoder(tokens(1, 13), context); }),
+            "encoder: 13 tokens, but max_length is 12");
+  auto odd = small("softmax", 1);
+  odd.heads = 3;
+  EXPECT_EQ(error_of([&] { Encoder(odd, kVocabulary, 1); }),
+            "encoder: width 8 is not a multiple of 3 heads");
+}
+
+}  // namespace
+}  // namespace longbow
