@@ -1,0 +1,38 @@
+#pragma once
+// Where a training stands, on disk: weights, optimiser, and the numbers that say how to go on.
+#include <optional>
+#include <string>
+
+#include "longbow/data/sampler.h"
+#include "longbow/nn/context.h"
+
+namespace torch::nn {
+class Module;
+}
+
+namespace longbow {
+
+struct Progressed {
+  int64_t step = 0;
+  SamplerPosition position = {};  // of the next batch
+  double best = -1;               // validation score of the best weights, -1 = none yet
+  int64_t best_step = 0, stale = 0;
+  double seconds = 0, tokens = 0, peak_bytes = 0;
+};
+
+// Parameters and buffers by name.
+Tensors weights_of(const torch::nn::Module& model);
+// Copies by name; what is missing, unexpected or of another shape is a UserError that lists it.
+void load_weights(torch::nn::Module& model, const Tensors& weights, const std::string& file);
+
+// checkpoints/<step>/ in a run folder: written beside and renamed, so a checkpoint exists whole or
+// not at all.
+void save_checkpoint(const std::string& run, const Progressed& progressed, const Tensors& weights,
+                     const Tensors& optimizer, int64_t keep);
+struct Checkpoint {
+  Progressed progressed;
+  Tensors weights, optimizer;
+};
+std::optional<Checkpoint> newest_checkpoint(const std::string& run);
+
+}  // namespace longbow

@@ -1,0 +1,72 @@
+#pragma once
+#include <memory>
+#include <string>
+
+#include "longbow/core/log.h"
+#include "longbow/tasks/classification.h"
+#include "longbow/train/run_config.h"
+
+namespace longbow {
+
+struct TrainOptions {
+  std::string out;      // the run folder
+  bool resume = false;  // continue from its newest checkpoint
+  at::Device device = at::kCPU;
+  ProgressStyle progress = ProgressStyle::automatic;
+  std::string label = "train";
+};
+
+// results.json of a run; one cell of an arena.
+struct Result {
+  std::string task, mechanism;
+  int64_t seed = 0;
+  std::string metric = "accuracy";
+  double score = 0, valid_score = 0;
+  std::string split = "test", chosen_by = "valid";
+  int64_t parameters = 0, steps = 0, best_step = 0;
+  double tokens_per_second = 0, peak_bytes = 0, seconds = 0;
+  std::string status = "ok", reason;
+};
+template <class V>
+void fields(V& v, Result& r) {
+  v("mechanism", r.mechanism, "name, or the names of a list");
+  v("task", r.task, "what was learnt");
+  v("seed", r.seed, "of the run");
+  v("metric", r.metric, "what the score is");
+  v("score", r.score, "on `split`");
+  v("valid_score", r.valid_score, "on the validation split, same weights");
+  v("split", r.split, "that scored");
+  v("chosen_by", r.chosen_by, "split that chose the weights");
+  v("parameters", r.parameters, "trained numbers");
+  v("steps", r.steps, "optimiser steps");
+  v("best_step", r.best_step, "step of the weights");
+  v("tokens_per_second", r.tokens_per_second, "real tokens per second of training");
+  v("peak_bytes", r.peak_bytes, "most memory of a training step above weights and data");
+  v("seconds", r.seconds, "of training, without evaluation");
+  v("status", r.status, "ok, FAIL or OOM");
+  v("reason", r.reason, "of a failure");
+}
+
+// Trains, evaluates and fills the run folder: config.yaml, config.json, metrics.jsonl,
+// checkpoints/, model.safetensors (the best weights) and results.json. Throws Interrupted after
+// saving on SIGINT and SIGTERM.
+Result train(const RunConfig& config, const TrainOptions& options);
+
+// The config and weights of a finished run, to evaluate again.
+struct Evaluation {
+  double loss = 0, accuracy = 0;
+  int64_t count = 0;
+};
+Evaluation evaluate(Classification& task, const Dataset& data, const SamplerConfig& sampler,
+                    int64_t samples = 0);
+// UserError when the folder holds no finished run.
+struct FinishedRun {
+  RunConfig config;
+  std::unique_ptr<Classification> task;
+};
+FinishedRun open_run(const std::string& folder, at::Device device);
+
+// The mechanism of a config by name; several are joined with '+'.
+std::string mechanism_label(const EncoderConfig& config);
+
+}  // namespace longbow

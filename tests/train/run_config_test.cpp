@@ -1,0 +1,64 @@
+#include "longbow/train/run_config.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "longbow/core/file.h"
+#include "tests/support/tensor.h"
+#include "tests/train/scratch.h"
+
+namespace longbow {
+namespace {
+
+std::string mistake(const std::string& text) {
+  return error_of([&] { read_run_config(parse_yaml(text, "run.yaml")); });
+}
+
+TEST(RunConfig, TheTaskNamesTheData) {
+  const auto config = read_run_config(parse_yaml("task: recall", "run.yaml"));
+  EXPECT_EQ(config.task, "recall");
+  EXPECT_EQ(config.data.name, "recall");
+}
+
+TEST(RunConfig, MistakesAreFoundBeforeAnyDataIsOpened) {
+  EXPECT_EQ(mistake("seed: 1"), "run.yaml:1: task is missing; write task: listops");
+  EXPECT_EQ(mistake("task: lsitops"),
+            "run.yaml:1: unknown task 'lsitops'; did you mean 'listops'?");
+  EXPECT_EQ(mistake("task: recall\ndata:\n  name: listops"),
+            "run.yaml:3: data.name is 'listops', but the task is 'recall'; leave data.name out");
+  EXPECT_EQ(mistake("task: recall\nmodel: {width: 10, heads: 3}"),
+            "run.yaml:2: model.width 10 is not a multiple of model.heads 3; change one of them, or "
+            "set model.head_width");
+  EXPECT_EQ(mistake("task: recall\nmodel:\n  width: 5"),
+            "run.yaml:1: model.width 5 is not a multiple of model.heads 2; change one of them, or "
+            "set model.head_width");
+  EXPECT_EQ(mistake("task: recall\nmodel: {width: 10, heads: 3, head_width: 4}"), "");
+  EXPECT_EQ(mistake("task: recall\nmodel:\n  causal: true\n  attention: fnet"),
+            "run.yaml:4: fnet is not causal; mechanisms that are: linear, local, softmax");
+  EXPECT_EQ(mistake("task: recall\ndata: {path: nowhere}"),
+            "run.yaml:2: data.path 'nowhere' does not exist; make it with `longbow data make "
+            "recall --out DIR`");
+}
+
+TEST(RunConfig, ARelativePathIsTakenFromTheFileThatNamesIt) {
+  const auto folder = scratch();
+  std::filesystem::create_directories(folder + "/data");
+  write_file(folder + "/run.yaml", "task: recall\ndata: {path: ./data}\n");
+  EXPECT_EQ(read_run_config(load_config(folder + "/run.yaml")).data.path, folder + "/data");
+}
+
+TEST(RunConfig, IsReadBackAsItIsWritten) {
+  auto config =
+      read_run_config(parse_yaml("task: recall\nmodel: {attention: {name: linformer, rank: "
+                                 "8}}\ntrain: {decay: cosine}\nseed: 9",
+                                 "run.yaml"));
+  const auto text = to_yaml(written(config));
+  auto again = read_run_config(parse_yaml(text, "config.yaml"));
+  EXPECT_EQ(to_yaml(written(again)), text);
+  EXPECT_EQ(again.train.schedule.decay, Decay::cosine);
+  EXPECT_EQ(again.seed, 9u);
+}
+
+}  // namespace
+}  // namespace longbow

@@ -1,0 +1,228 @@
+#include "longbow/train/trainer.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "longbow/core/file.h"
+#include "longbow/nn/safetensors.h"
+#include "longbow/train/checkpoint.h"
+#include "longbow/train/interruption.h"
+#include "tests/support/tensor.h"
+#include "tests/train/scratch.h"
+
+namespace longbow {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+RunConfig tiny() {
+  RunConfig config = {.task = "recall"};
+  config.data.name = "recall";
+  config.data.recall = {.train = 96, .valid = 24, .test = 24, .keys = 6, .values = 3, .pairs = 3};
+  config.data.recall.queries = 3;
+  config.model.encoder.width = 16;
+  config.model.encoder.layers = 1;
+  config.model.encoder.init = Init::xavier;
+  config.train.max_steps = 12;
+  config.train.sampler.batch_size = 8;
+  config.train.sampler.bucket = 3;
+  config.train.loader.threads = 0;
+  config.train.log_every = 1;
+  config.train.optimizer.learning_rate = 3e-3;
+  return config;
+}
+
+Result run(const RunConfig& config, const std::string& out, bool resume = false) {
+  return train(config, {.out = out, .resume = resume, .progress = ProgressStyle::off});
+}
+
+std::vector<json> metrics(const std::string& folder, const std::string& split) {
+  std::vector<json> rows;
+  std::istringstream lines(read_file(folder + "/metrics.jsonl"));
+  for (std::string line; std::getline(lines, line);)
+    if (auto row = json::parse(line); row.at("split") == split) rows.push_back(row);
+  return rows;
+}
+
+std::vector<double> losses(const std::string& folder) {
+  std::vector<double> values;
+  for (const auto& row : metrics(folder, "train")) values.push_back(row.at("loss").get<double>());
+  return values;
+}
+
+TEST(Trainer, ATinyModelLearnsToRecall) {
+  auto config = tiny();
+  config.data.recall.joint = true;
+  config.data.recall.train = 1000;
+  config.train.max_steps = 400;
+  config.train.sampler.batch_size = 32;
+  config.train.optimizer.learning_rate = 1e-2;
+  config.train.log_every = 20;
+  const auto folder = scratch();
+  const auto result = run(config, folder);
+  EXPECT_GT(losses(folder).front(), 1.0);
+  EXPECT_LT(losses(folder).back(), 0.4);
+  EXPECT_GT(result.score, 0.8) << "chance is a third";
+}
+
+TEST(Trainer, WritesWhatItDidAndHowItScored) {
+  const auto folder = scratch();
+  auto config = tiny();
+  config.train.evaluate_every = 5;
+  const auto result = run(config, folder);
+  EXPECT_EQ(metrics(folder, "train").size(), 12u);
+  std::vector<int> evaluated;
+  for (const auto& row : metrics(folder, "valid")) evaluated.push_back(row.at("step").get<int>());
+  EXPECT_EQ(evaluated, (std::vector<int>{5, 10, 12}));
+  ASSERT_EQ(metrics(folder, "test").size(), 1u);
+  EXPECT_EQ(metrics(folder, "test")[0].at("accuracy").get<double>(), result.score);
+  const auto results = json::parse(read_file(folder + "/results.json"));
+  EXPECT_EQ(results.at("status"), "ok");
+  EXPECT_EQ(results.at("mechanism"), "softmax");
+  EXPECT_EQ(results.at("steps"), 12);
+  EXPECT_GT(results.at("peak_bytes").get<double>(), 0);
+  const auto model = json::parse(read_file(folder + "/config.json"));
+  EXPECT_EQ(model.at("model_type"), "longbow_classifier");
+  EXPECT_EQ(model.at("classes"), 3);
+  EXPECT_EQ(model.at("vocabulary"), 1 + 6 + 3 + 1);
+}
+
+TEST(Trainer, TheWeightsAreThoseOfTheBestEvaluation) {
+  const auto folder = scratch();
+  auto config = tiny();
+  config.train.max_steps = 30;
+  config.train.evaluate_every = 3;
+  const auto result = run(config, folder);
+  double best = -1;
+  int64_t best_step = 0;
+  for (const auto& row : metrics(folder, "valid"))
+    if (row.at("accuracy").get<double>() > best) {
+      best = row.at("accuracy").get<double>();
+      best_step = row.at("step").get<int64_t>();
+    }
+  EXPECT_EQ(result.best_step, best_step);
+  EXPECT_EQ(result.valid_score, best);
+  const auto saved = load_safetensors(folder + "/model.safetensors");
+  EXPECT_EQ(saved.metadata.at("step"), std::to_string(best_step));
+  auto opened = open_run(folder, at::kCPU);
+  const auto again = evaluate(*opened.task, *opened.task->splits().test, config.train.sampler);
+  EXPECT_EQ(again.accuracy, result.score);
+}
+
+TEST(Trainer, FourSmallBatchesAreOneLargeOne) {
+  const auto folder = scratch();
+  auto small = tiny(), large = tiny();
+  small.train.sampler.shuffle = large.train.sampler.shuffle = false;
+  small.train.sampler.batch_size = 4;
+  small.train.accumulate = 4;
+  large.train.sampler.batch_size = 16;
+  run(small, folder + "/small");
+  run(large, folder + "/large");
+  const auto a = losses(folder + "/small"), b = losses(folder + "/large");
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-5) << "step " << i + 1;
+  const auto got = newest_checkpoint(folder + "/small"),
+             want = newest_checkpoint(folder + "/large");
+  for (const auto& [name, tensor] : want->weights) {
+    // A softmax does not feel the bias of its keys: that gradient is rounding, which Adam enlarges.
+    if (name.ends_with("key.bias")) continue;
+    EXPECT_NEAR_TENSOR(got->weights.at(name), tensor, (Tolerance{1e-4, 1e-3})) << name;
+  }
+  EXPECT_GT(std::abs(a.front() - a.back()), 1e-3) << "something was learnt";
+}
+
+TEST(Trainer, AccumulatedTargetsOfDifferentNumberCountAlike) {
+  auto small = tiny(), large = tiny();
+  for (auto* config : {&small, &large}) {
+    config->task = config->data.name = "listops";
+    config->data.listops = {.train = 6, .valid = 4, .test = 4, .min_length = 3, .max_length = 9};
+    config->train.sampler = {.batch_size = 6, .bucket = 16, .shuffle = false};
+    config->train.max_steps = 1;
+  }
+  small.train.sampler.batch_size = 4;  // batches of 4 and 2
+  small.train.accumulate = 2;
+  const auto folder = scratch();
+  run(small, folder + "/small");
+  run(large, folder + "/large");
+  const auto a = metrics(folder + "/small", "train")[0], b = metrics(folder + "/large", "train")[0];
+  EXPECT_NEAR(a.at("loss").get<double>(), b.at("loss").get<double>(), 1e-6);
+  EXPECT_NEAR(a.at("gradient_norm").get<double>(), b.at("gradient_norm").get<double>(), 1e-5);
+}
+
+TEST(Trainer, StopsWhenEvaluationsNoLongerImprove) {
+  auto config = tiny();
+  config.train.max_steps = 200;
+  config.train.evaluate_every = 1;
+  config.train.patience = 3;
+  config.train.optimizer.learning_rate = 1e-12;
+  const auto result = run(config, scratch());
+  EXPECT_EQ(result.best_step, 1);
+  EXPECT_EQ(result.steps, 4);
+}
+
+TEST(Trainer, StopsWhenItsTimeIsOver) {
+  auto config = tiny();
+  config.train.max_steps = 100000;
+  config.train.max_seconds = 0.05;
+  const auto result = run(config, scratch());
+  EXPECT_LT(result.steps, 100000);
+  EXPECT_GE(result.seconds, 0.05);
+}
+
+TEST(Trainer, ALossThatIsNoNumberEndsTheRunWithAHint) {
+  auto config = tiny();
+  config.train.optimizer.learning_rate = 1e30;
+  config.train.schedule.decay = Decay::constant;
+  const auto message = error_of([&] { run(config, scratch()); });
+  EXPECT_TRUE(message.starts_with("the loss is ")) << message;
+  EXPECT_NE(message.find("; lower train.learning_rate"), std::string::npos) << message;
+}
+
+TEST(Trainer, AnInterruptedRunGoesOnWithTheSameLosses) {
+  const auto folder = scratch();
+  auto config = tiny();
+  config.model.encoder.block.dropout = 0.2;
+  run(config, folder + "/whole");
+  config.train.checkpoint_every = 5;
+  config.train.keep_checkpoints = 9;
+  run(config, folder + "/broken");
+  fs::remove_all(folder + "/broken/checkpoints/12");  // as if killed between steps 10 and 12
+  fs::remove_all(folder + "/broken/checkpoints/10");
+  fs::remove(folder + "/broken/results.json");
+  run(config, folder + "/broken", true);
+  EXPECT_EQ(losses(folder + "/broken"), losses(folder + "/whole"));
+  EXPECT_EQ(read_file(folder + "/broken/model.safetensors"),
+            read_file(folder + "/whole/model.safetensors"));
+}
+
+TEST(Trainer, AHalfWrittenLineOfMetricsIsDroppedOnResume) {
+  const auto folder = scratch();
+  const auto config = tiny();
+  run(config, folder);
+  const auto whole = read_file(folder + "/metrics.jsonl");
+  append_line(folder + "/metrics.jsonl", "{\"step\": 12, \"spl");
+  run(config, folder, true);
+  EXPECT_EQ(read_file(folder + "/metrics.jsonl"), whole);
+}
+
+TEST(Trainer, AFolderWithARunIsNotOverwritten) {
+  const auto folder = scratch();
+  run(tiny(), folder);
+  EXPECT_EQ(error_of([&] { run(tiny(), folder); }),
+            folder + ": holds a run already; continue it with --resume, or choose another --out");
+}
+
+TEST(Trainer, TheLabelOfAListNamesItsMechanismsOnce) {
+  EncoderConfig config = {.layers = 3};
+  config.attention = parse_yaml("[{name: fnet, layers: 0-1}, {name: softmax, layers: 2}]", "x");
+  EXPECT_EQ(mechanism_label(config), "fnet+softmax");
+}
+
+}  // namespace
+}  // namespace longbow
