@@ -1,0 +1,231 @@
+// A matrix of mechanisms x tasks x seeds from one YAML file. Every cell is a run folder of its own,
+// so an arena that stopped goes on where it was, and a cell that fails says why and stops nobody
+// else.
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+
+#include <ctime>
+#include <filesystem>
+
+#include "longbow/cli/commands.h"
+#include "longbow/cli/device.h"
+#include "longbow/core/file.h"
+#include "longbow/core/version.h"
+#include "longbow/report/report.h"
+#include "longbow/train/interruption.h"
+#include "longbow/train/trainer.h"
+
+namespace fs = std::filesystem;
+
+namespace longbow::cli {
+namespace {
+
+struct ArenaConfig {
+  std::string name = "arena";
+  Node common = Node::map(), tasks = Node::map();
+  std::vector<Node> mechanisms;
+  std::vector<int64_t> seeds = {1};
+};
+template <class V>
+void fields(V& v, ArenaConfig& c) {
+  v("name", c.name, "of the arena, for the report");
+  v("common", c.common, "a run config that all tasks start from");
+  v("tasks", c.tasks, "task name: run config");
+  v("mechanisms", c.mechanisms, "names, or maps {name: linformer, rank: 32, label: linformer 32}");
+  v("seeds", c.seeds, "one run of every cell for each");
+}
+
+struct Cell {
+  std::string task, label;
+  RunConfig config;
+  std::string folder;  // relative to the arena's
+};
+
+std::string label_of(const Node& mechanism) {
+  if (const auto* label = mechanism.find("label")) return as_string(*label, "label");
+  return mechanism_of(mechanism).name;
+}
+
+Node attention_of(const Node& mechanism) {
+  Node options = mechanism;
+  std::erase_if(options.entries, [](const auto& entry) { return entry.first == "label"; });
+  return options;
+}
+
+void check_chosen(const std::vector<std::string>& chosen, const std::vector<std::string>& known,
+                  const char* flag) {
+  for (const auto& name : chosen)
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      throw UserError(Place{flag, 0}, "'" + name + "' is not in the arena", suggest(name, known));
+}
+
+bool wanted(const std::vector<std::string>& chosen, const std::string& name) {
+  return chosen.empty() || std::find(chosen.begin(), chosen.end(), name) != chosen.end();
+}
+
+std::string file_name(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return !std::isalnum(c) && c != '.'; }, '_');
+  return text;
+}
+
+// All cells, checked before the first one runs.
+std::vector<Cell> plan(const ArenaConfig& arena, const ArenaCommand& command) {
+  std::vector<std::string> labels;
+  for (const auto& mechanism : arena.mechanisms) labels.push_back(label_of(mechanism));
+  check_chosen(command.mechanisms, labels, "--mechanisms");
+  check_chosen(command.tasks, arena.tasks.keys(), "--tasks");
+  std::vector<int64_t> seeds = arena.seeds;
+  if (command.seeds > 0) {
+    seeds.clear();
+    for (int64_t seed = 1; seed <= command.seeds; ++seed) seeds.push_back(seed);
+  }
+  std::vector<Cell> cells;
+  for (const auto& [task, own] : arena.tasks.entries)
+    for (size_t m = 0; m < labels.size(); ++m)
+      for (const auto seed : seeds) {
+        if (!wanted(command.tasks, task) || !wanted(command.mechanisms, labels[m])) continue;
+        auto tree = merged(arena.common, own);
+        if (!tree.find("task")) {
+          tree["task"] = Node::string(task);
+          tree["task"].place = own.place;
+        }
+        tree["model"]["attention"] = attention_of(arena.mechanisms[m]);
+        tree["seed"] = Node::integer(seed);
+        cells.push_back(
+            {task, labels[m], read_run_config(tree),
+             fmt::format("cells/{}/{}/seed-{}", file_name(task), file_name(labels[m]), seed)});
+      }
+  return cells;
+}
+
+Result failed(const Cell& cell, const std::string& status, std::string reason) {
+  reason = reason.substr(0, reason.find('\n'));
+  return {.task = cell.task,
+          .mechanism = cell.label,
+          .seed = static_cast<int64_t>(cell.config.seed),
+          .status = status,
+          .reason = reason};
+}
+
+// A finished cell of the same config is read, a broken-off one resumed, one of another config
+// replaced.
+Result run_cell(const Cell& cell, const std::string& out, const ArenaCommand& command,
+                const std::string& label) {
+  const auto folder = fs::path(out) / cell.folder;
+  const auto request = (folder / "request.yaml").string(),
+             results = (folder / "results.json").string();
+  const auto text = to_yaml(written(cell.config));
+  if (fs::exists(request) && read_file(request) == text) {
+    if (fs::exists(results)) return read<Result>(parse_json(read_file(results), results));
+  } else {
+    fs::remove_all(folder);
+    fs::create_directories(folder);
+    write_file(request, text);
+  }
+  try {
+    return train(cell.config, {.out = folder.string(),
+                               .resume = true,
+                               .device = parse_device(command.device),
+                               .progress = parse_progress(command.progress),
+                               .label = label});
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const UserError&) {
+    throw;
+  } catch (const c10::OutOfMemoryError& error) {
+    return failed(cell, "OOM", error.what_without_backtrace());
+  } catch (const std::bad_alloc& error) {
+    return failed(cell, "OOM", error.what());
+  } catch (const c10::Error& error) {
+    return failed(cell, "FAIL", error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    return failed(cell, "FAIL", error.what());
+  }
+}
+
+Node json_of(const Result& result, const Cell& cell) {
+  Node row = written(result);
+  row["mechanism"] = Node::string(cell.label);
+  row["task"] = Node::string(cell.task);
+  row["run"] = Node::string(cell.folder);
+  if (result.status != "ok") row["score"] = Node{};
+  return row;
+}
+
+void add_baselines(Node& rows, const std::vector<Cell>& cells) {
+  std::string last;
+  for (const auto& cell : cells) {
+    if (cell.task == last) continue;
+    last = cell.task;
+    const auto splits = load_data(cell.config.data);
+    for (const auto& baseline : baselines(cell.config.data, splits))
+      rows.items.push_back(Node::map({{"mechanism", Node::string(baseline.name)},
+                                      {"task", Node::string(cell.task)},
+                                      {"seed", Node::integer(0)},
+                                      {"metric", Node::string("accuracy")},
+                                      {"score", Node::number(baseline.accuracy)},
+                                      {"parameters", Node::integer(0)},
+                                      {"tokens_per_second", Node{}},
+                                      {"peak_bytes", Node{}},
+                                      {"status", Node::string("baseline")},
+                                      {"reason", Node::string(baseline.meaning)},
+                                      {"split", Node::string("test")},
+                                      {"chosen_by", Node::string("train")}}));
+  }
+}
+
+Node context_of(const ArenaConfig& arena, const ArenaCommand& command) {
+  const std::time_t now = std::time(nullptr);
+  char date[32];
+  std::strftime(date, sizeof date, "%Y-%m-%d", std::gmtime(&now));
+  return Node::map({{"name", Node::string(arena.name)},
+                    {"command", Node::string("longbow arena " + command.config)},
+                    {"version", Node::string(version())},
+                    {"commit", Node::string(commit())},
+                    {"compiler", Node::string(compiler())},
+                    {"machine", Node::string(machine_of(parse_device(command.device)))},
+                    {"date", Node::string(date)}});
+}
+
+void write_record(const Node& rows, const Node& context, const std::string& out) {
+  const auto in = [&](const char* name) { return (fs::path(out) / name).string(); };
+  write_file(in("results.json"), to_json(rows, 2) + "\n");
+  write_file(in("context.json"), to_json(context, 2) + "\n");
+  const auto record = load_record(out);
+  write_file(in("table.md"), to_markdown(record));
+  write_file(in("table.csv"), to_csv(record));
+  write_file(in("report.html"), to_html(record));
+}
+
+}  // namespace
+
+int run(const ArenaCommand& command) {
+  auto tree = load_config(command.config);
+  for (const auto& assignment : command.set) assign(tree, assignment);
+  const auto arena = read<ArenaConfig>(tree);
+  const auto cells = plan(arena, command);
+  if (cells.empty())
+    throw UserError(tree.place, "the arena has no cell", "give it tasks and mechanisms");
+  const auto out = command.out.empty() ? "runs/" + arena.name : command.out;
+  fs::create_directories(out);
+  Node rows = Node::list();
+  add_baselines(rows, cells);
+  bool all_fine = true;
+  for (size_t i = 0; i < cells.size(); ++i) {
+    const auto& cell = cells[i];
+    const auto label = fmt::format("[{}/{}] {} on {}", i + 1, cells.size(), cell.label, cell.task);
+    const auto result = run_cell(cell, out, command, label);
+    info(result.status == "ok"
+             ? fmt::format("{}: {:.1f} %, {} tokens/s, {}", label, 100 * result.score,
+                           human_count(result.tokens_per_second), human_seconds(result.seconds))
+             : fmt::format("{}: {} ({})", label, result.status, result.reason));
+    all_fine = all_fine && result.status == "ok";
+    rows.items.push_back(json_of(result, cell));
+    write_record(rows, context_of(arena, command), out);
+  }
+  fmt::print("{}\n{}\n", console_table(load_record(out)), (fs::path(out) / "report.html").string());
+  return all_fine ? 0 : 1;
+}
+
+}  // namespace longbow::cli

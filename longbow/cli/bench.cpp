@@ -1,0 +1,309 @@
+// Time and memory of one layer over sequence length, always beside fused and naive softmax in the
+// same run.
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "longbow/attention/mechanism.h"
+#include "longbow/cli/commands.h"
+#include "longbow/cli/device.h"
+#include "longbow/cli/gate.h"
+#include "longbow/cli/growth.h"
+#include "longbow/core/file.h"
+#include "longbow/core/log.h"
+#include "longbow/core/version.h"
+#include "longbow/nn/meter.h"
+#ifdef LONGBOW_CUDA
+#include <c10/cuda/CUDAFunctions.h>
+#endif
+
+namespace longbow::cli {
+namespace {
+
+struct Subject {
+  std::string label;
+  Node options;
+};
+
+struct Sample {
+  std::string label, mode;
+  int64_t length = 0;
+  double median = 0, p20 = 0, p80 = 0, peak_bytes = 0, error = 0;
+  std::string status = "ok", reason = "";
+};
+
+at::ScalarType parse_dtype(const std::string& text) {
+  if (text == "float32") return at::kFloat;
+  if (text == "bfloat16") return at::kBFloat16;
+  if (text == "float64") return at::kDouble;
+  throw UserError(Place{"--dtype", 0}, "unknown dtype '" + text + "'",
+                  "one of: float32, bfloat16, float64");
+}
+
+void wait_for(at::Device device) {
+#ifdef LONGBOW_CUDA
+  if (device.is_cuda()) c10::cuda::device_synchronize();
+#else
+  (void)device;
+#endif
+}
+
+// One layer at one length, with random input. Decoding is one token behind a prefix of that length.
+class Layer {
+ public:
+  Layer(const Subject& subject, const BenchCommand& command, int64_t length)
+      : device_(parse_device(command.device)), type_(parse_dtype(command.dtype)) {
+    site_ = {.shape = {.width = command.width, .heads = command.heads, .max_length = length + 1},
+             .init = "xavier",
+             .seed = 1,
+             .shared = std::make_shared<Shared>()};
+    mixer_ = make_mixer(subject.options, site_);
+    mixer_->to(device_, type_);
+    site_.shared->to(device_, type_);
+    x_ = Random::from_seed(2)
+             .normal({command.batch, length, command.width}, "input")
+             .to(device_, type_);
+    gradient_ = at::ones_like(x_);
+  }
+
+  void forward() {
+    at::NoGradGuard no_grad;
+    Context context;
+    (*mixer_)(x_, context);
+  }
+
+  void training() {
+    auto x = x_.detach().requires_grad_();
+    Context context;
+    (*mixer_)(x, context).backward(gradient_);
+    mixer_->zero_grad();
+  }
+
+  void prefill() {
+    at::NoGradGuard no_grad;
+    Context context = {.mask = {.causal = true}};
+    mixer_->start(state_, x_.size(0), x_.size(1) + 1, context);
+    mixer_->extend(x_, state_, context);
+  }
+
+  void decode() {  // a copy of the state's handles, so that every repetition decodes the same token
+    at::NoGradGuard no_grad;
+    Context context = {.mask = {.causal = true}};
+    State state = state_;
+    mixer_->extend(x_.narrow(1, 0, 1), state, context);
+  }
+
+  // Root mean square error against the same weights in float64, relative to the output.
+  double error(const Subject& subject) {
+    at::NoGradGuard no_grad;
+    auto exact = make_mixer(subject.options, site_);
+    exact->to(device_, at::kDouble);
+    for (const auto& entry : exact->named_parameters())
+      Tensor(entry.value()).copy_(mixer_->named_parameters()[entry.key()]);
+    site_.shared->to(device_, at::kDouble);
+    Context context;
+    const auto want = (*exact)(x_.to(at::kDouble), context);
+    site_.shared->to(device_, type_);
+    const auto got = (*mixer_)(x_, context).to(at::kDouble);
+    return ((got - want).norm() / want.norm().clamp_min(1e-300)).item<double>();
+  }
+
+  at::Device device() const { return device_; }
+
+ private:
+  at::Device device_;
+  at::ScalarType type_;
+  Site site_;
+  Mixer mixer_;
+  Tensor x_, gradient_;
+  State state_;
+};
+
+double timed(const std::function<void()>& body, at::Device device) {
+  wait_for(device);
+  const auto start = std::chrono::steady_clock::now();
+  body();
+  wait_for(device);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+Sample sample(const Subject& subject, const BenchCommand& command, const std::string& mode,
+              int64_t length) {
+  Sample result = {.label = subject.label, .mode = mode, .length = length};
+  try {
+    Layer layer(subject, command, length);
+    if (mode == "decode") layer.prefill();
+    const std::function<void()> body = mode == "forward" ? [&] { layer.forward(); }
+                                       : mode == "training"
+                                           ? std::function<void()>([&] { layer.training(); })
+                                           : [&] { layer.decode(); };
+    body();
+    result.peak_bytes = static_cast<double>(measure(body, layer.device()).peak_bytes);
+    std::vector<double> times;
+    for (int64_t i = 0; i < command.repetitions; ++i) times.push_back(timed(body, layer.device()));
+    result.median = quantile(times, 0.5);
+    result.p20 = quantile(times, 0.2);
+    result.p80 = quantile(times, 0.8);
+    if (mode == "forward") result.error = layer.error(subject);
+  } catch (const c10::OutOfMemoryError&) {
+    result.status = "OOM";
+  } catch (const c10::Error& error) {
+    result.status = "FAIL";
+    result.reason = error.what_without_backtrace();
+  }
+  return result;
+}
+
+std::vector<Subject> subjects(const BenchCommand& command) {
+  std::vector<Subject> all;
+  const auto add = [&](const std::string& label, const std::string& name,
+                       const std::string& options) {
+    auto node = options.empty() ? Node::map() : parse_yaml(options, label);
+    node["name"] = Node::string(name);
+    all.push_back({label, node});
+  };
+  add("softmax", "softmax", "");
+  add("softmax_naive", "softmax", "{form: naive}");
+  const auto& chosen = command.mechanisms;
+  for (const auto& name : chosen) find_mechanism(name, Place{"--mechanisms", 0});
+  for (const auto& mechanism : mechanisms())
+    if (mechanism.name != "softmax" &&
+        (chosen.empty() || std::find(chosen.begin(), chosen.end(), mechanism.name) != chosen.end()))
+      add(mechanism.name, mechanism.name, "");
+  return all;
+}
+
+void check_modes(const BenchCommand& command) {
+  for (const auto& mode : command.modes)
+    if (mode != "forward" && mode != "training" && mode != "decode")
+      throw UserError(Place{"--modes", 0}, "unknown mode '" + mode + "'",
+                      suggest(mode, {"forward", "training", "decode"}));
+  for (const auto length : command.lengths)
+    if (length < 1) throw UserError(Place{"--lengths", 0}, "a length must be at least 1");
+  if (command.width % command.heads != 0)
+    throw UserError(Place{"--heads", 0}, "width " + std::to_string(command.width) +
+                                             " is not a multiple of " +
+                                             std::to_string(command.heads) + " heads");
+}
+
+Node json_of(const Sample& s) {
+  const bool fine = s.status == "ok";
+  const auto number = [&](double value) { return fine ? Node::number(value) : Node{}; };
+  return Node::map({{"name", Node::string(fmt::format("{}/{}/{}", s.label, s.mode, s.length))},
+                    {"mechanism", Node::string(s.label)},
+                    {"length", Node::integer(s.length)},
+                    {"mode", Node::string(s.mode)},
+                    {"real_time", number(1e3 * s.median)},
+                    {"time_unit", Node::string("ms")},
+                    {"p20", number(1e3 * s.p20)},
+                    {"p80", number(1e3 * s.p80)},
+                    {"peak_bytes", number(s.peak_bytes)},
+                    {"error", s.mode == "forward" ? number(s.error) : Node{}},
+                    {"status", Node::string(s.status)},
+                    {"reason", Node::string(s.reason)}});
+}
+
+// Growth exponents, and the length from which a mechanism is faster than fused softmax.
+Node growth_of(const std::vector<Sample>& samples, const std::string& label,
+               const std::string& mode) {
+  Curve time, memory, baseline;
+  for (const auto& s : samples) {
+    if (s.mode != mode || s.status != "ok") continue;
+    const auto length = static_cast<double>(s.length);
+    if (s.label == "softmax") baseline.emplace_back(length, s.median);
+    if (s.label != label) continue;
+    time.emplace_back(length, s.median);
+    memory.emplace_back(length, s.peak_bytes);
+  }
+  const auto node = [](std::optional<double> value) {
+    return value ? Node::number(*value) : Node{};
+  };
+  return Node::map(
+      {{"mechanism", Node::string(label)},
+       {"mode", Node::string(mode)},
+       {"time_exponent", node(exponent(time))},
+       {"memory_exponent", node(exponent(memory))},
+       {"crossover_length", label == "softmax" ? Node{} : node(crossover(time, baseline))}});
+}
+
+std::string shown(const Node* value, const char* format) {
+  return !value || value->is_null() ? "–"
+                                    : fmt::format(fmt::runtime(format), as_number(*value, "value"));
+}
+
+void print_table(const std::vector<Sample>& samples, const Node& growth, const std::string& mode) {
+  fmt::print("\n{}: median ms (peak memory)\n{:<16}", mode, "mechanism");
+  std::vector<int64_t> lengths;
+  for (const auto& s : samples)
+    if (s.mode == mode && s.label == "softmax") lengths.push_back(s.length);
+  for (const auto length : lengths) fmt::print("{:>22}", length);
+  fmt::print("{:>9}{:>9}{:>11}\n", "time N^", "mem N^", "crossover");
+  for (const auto& row : growth.items) {
+    if (row.find("mode")->text != mode) continue;
+    const auto& label = row.find("mechanism")->text;
+    fmt::print("{:<16}", label);
+    for (const auto& s : samples)
+      if (s.mode == mode && s.label == label)
+        fmt::print("{:>22}", s.status == "ok" ? fmt::format("{:.3g} ({})", 1e3 * s.median,
+                                                            human_bytes(s.peak_bytes))
+                                              : s.status);
+    fmt::print("{:>9}{:>9}{:>11}\n", shown(row.find("time_exponent"), "{:.2f}"),
+               shown(row.find("memory_exponent"), "{:.2f}"),
+               shown(row.find("crossover_length"), "{:.0f}"));
+  }
+}
+
+}  // namespace
+
+int run(const BenchCommand& command) {
+  check_modes(command);
+  parse_dtype(command.dtype);
+  const auto device = parse_device(command.device);
+  Node context = Node::map({{"version", Node::string(version())},
+                            {"commit", Node::string(commit())},
+                            {"compiler", Node::string(compiler())},
+                            {"machine", Node::string(machine_of(device))},
+                            {"dtype", Node::string(command.dtype)},
+                            {"batch", Node::integer(command.batch)},
+                            {"width", Node::integer(command.width)},
+                            {"heads", Node::integer(command.heads)},
+                            {"repetitions", Node::integer(command.repetitions)}});
+  std::vector<Sample> samples;
+  Node growth = Node::list();
+  for (const auto& mode : command.modes) {
+    for (const auto& subject : subjects(command)) {
+      const auto promises = mechanism_of(subject.options).promises(options_of(subject.options));
+      if (mode == "decode" && !promises.decode) continue;
+      const auto failure = broken_promise(subject.options);
+      for (const auto length : command.lengths) {
+        if (failure.empty())
+          samples.push_back(sample(subject, command, mode, length));
+        else
+          samples.push_back({.label = subject.label,
+                             .mode = mode,
+                             .length = length,
+                             .status = "FAIL",
+                             .reason = failure});
+        const auto& s = samples.back();
+        info(fmt::format("{} {} {}: {}", s.label, s.mode, s.length,
+                         s.status == "ok" ? fmt::format("{:.3g} ms", 1e3 * s.median)
+                                          : s.status + " " + s.reason));
+      }
+      growth.items.push_back(growth_of(samples, subject.label, mode));
+    }
+    print_table(samples, growth, mode);
+  }
+  if (command.json.empty()) return 0;
+  Node benchmarks = Node::list();
+  for (const auto& s : samples) benchmarks.items.push_back(json_of(s));
+  write_file(
+      command.json,
+      to_json(Node::map({{"context", context}, {"benchmarks", benchmarks}, {"growth", growth}}),
+              2) +
+          "\n");
+  fmt::print("\n{}\n", command.json);
+  return 0;
+}
+
+}  // namespace longbow::cli

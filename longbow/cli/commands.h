@@ -1,0 +1,68 @@
+#pragma once
+// The subcommands. main.cpp turns flags into these structs, so that the parser is compiled once;
+// each command returns the exit code, and throws UserError for what the user can mend.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace longbow::cli {
+
+struct ListCommand {
+  bool json = false, markdown = false;
+};
+int run(const ListCommand& command);
+
+struct DescribeCommand {
+  std::string name;
+  bool json = false, markdown = false;
+};
+int run(const DescribeCommand& command);
+
+struct DoctorCommand {
+  bool json = false;
+};
+int run(const DoctorCommand& command);
+
+struct TrainCommand {
+  std::string config, out, device = "cpu", progress = "auto";
+  std::vector<std::string> set;
+  bool resume = false;
+  int64_t seed = -1;  // -1 = as the config says
+};
+int run(const TrainCommand& command);
+
+struct EvalCommand {
+  std::string folder, split = "test", device = "cpu";
+  bool json = false;
+};
+int run(const EvalCommand& command);
+
+struct ArenaCommand {
+  std::string config, out, device = "cpu", progress = "auto";
+  std::vector<std::string> mechanisms, tasks, set;
+  int64_t seeds = 0;  // 0 = as the config says
+};
+int run(const ArenaCommand& command);
+
+struct BenchCommand {
+  std::vector<std::string> mechanisms;
+  std::vector<int64_t> lengths = {256, 512, 1024, 2048, 4096};
+  std::vector<std::string> modes = {"forward", "training"};
+  std::string dtype = "float32", device = "cpu", json;
+  int64_t batch = 1, width = 256, heads = 4, repetitions = 7;
+};
+int run(const BenchCommand& command);
+
+struct ReportCommand {
+  std::string folder, out;
+};
+int run(const ReportCommand& command);
+
+struct DataCommand {
+  std::string action, name, folder;
+  std::vector<std::string> set;
+  int64_t seed = 1, count = 0;
+};
+int run(const DataCommand& command);
+
+}  // namespace longbow::cli

@@ -1,0 +1,55 @@
+#include <fmt/format.h>
+
+#include "longbow/cli/commands.h"
+#include "longbow/core/log.h"
+#include "longbow/data/manifest.h"
+#include "longbow/data/source.h"
+
+namespace longbow::cli {
+namespace {
+
+int list() {
+  for (const auto& source : data_sources()) {
+    fmt::print("{}: {}\n", source.name, source.description);
+    for (const auto& option : source.options)
+      fmt::print("  {:<12} {} [default {}{}]: {}\n", option.name, option.type, option.fallback,
+                 option.range.empty() ? "" : ", " + option.range, option.meaning);
+  }
+  return 0;
+}
+
+int make(const DataCommand& command) {
+  Node options = Node::map();
+  for (const auto& assignment : command.set) assign(options, assignment);
+  if (command.count > 0) {  // the shares of the official splits: 96 %, 2 %, 2 %
+    const int64_t held = std::max<int64_t>(command.count / 50, 1);
+    options["train"] = Node::integer(std::max<int64_t>(command.count - 2 * held, 1));
+    options["valid"] = Node::integer(held);
+    options["test"] = Node::integer(held);
+  }
+  make_data(command.name, command.folder, options, static_cast<uint64_t>(command.seed));
+  for (const auto& line : verify(command.folder)) info(line);
+  fmt::print("{}\n", command.folder);
+  return 0;
+}
+
+int stats(const DataCommand& command) {
+  const auto manifest = find_manifest(command.folder);
+  if (!manifest)
+    throw UserError(Place{command.folder, 0}, "has no manifest.json",
+                    "make it with `longbow data make`");
+  fmt::print("{}", to_yaml(written(*manifest)));
+  return 0;
+}
+
+}  // namespace
+
+int run(const DataCommand& command) {
+  if (command.action == "list") return list();
+  if (command.action == "make") return make(command);
+  if (command.action == "stats") return stats(command);
+  for (const auto& line : verify(command.folder)) fmt::print("{}\n", line);
+  return 0;
+}
+
+}  // namespace longbow::cli

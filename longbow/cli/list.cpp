@@ -1,0 +1,138 @@
+#include <fmt/format.h>
+
+#include "longbow/attention/mechanism.h"
+#include "longbow/cli/commands.h"
+
+namespace longbow::cli {
+namespace {
+
+const char* name_of(Padding p) {
+  return p == Padding::invisible ? "invisible" : p == Padding::contents ? "contents" : "refused";
+}
+const char* name_of(Future f) {
+  constexpr const char* kNames[] = {"refused", "exact", "rounded", "frozen"};
+  return kNames[static_cast<int>(f)];
+}
+
+Node json_of(const Promises& p) {
+  return Node::map({{"padding", Node::string(name_of(p.padding))},
+                    {"future", Node::string(name_of(p.future))},
+                    {"bidirectional", Node::boolean(p.bidirectional)},
+                    {"cross", Node::boolean(p.cross)},
+                    {"globals", Node::boolean(p.globals)},
+                    {"decode", Node::boolean(p.decode)},
+                    {"positional", Node::boolean(p.positional)},
+                    {"time_exponent", Node::number(p.time)},
+                    {"memory_exponent", Node::number(p.memory)}});
+}
+
+Node json_of(const Mechanism& m) {
+  Node variants = Node::list(), options = Node::list();
+  for (const auto& variant : m.variants)
+    variants.items.push_back(Node::map(
+        {{"name", Node::string(variant.name)}, {"options", Node::string(variant.options)}}));
+  for (const auto& option : m.options)
+    options.items.push_back(Node::map({{"name", Node::string(option.name)},
+                                       {"type", Node::string(option.type)},
+                                       {"default", Node::string(option.fallback)},
+                                       {"range", Node::string(option.range)},
+                                       {"meaning", Node::string(option.meaning)}}));
+  return Node::map({{"name", Node::string(m.name)},
+                    {"family", Node::string(m.family)},
+                    {"paper", Node::string(m.paper)},
+                    {"cost", Node::string(m.cost)},
+                    {"summary", Node::string(m.summary)},
+                    {"exact", Node::string(m.exact)},
+                    {"promises", json_of(m.promises({}))},
+                    {"variants", variants},
+                    {"options", options}});
+}
+
+const char* yes(bool value) {
+  return value ? "yes" : "–";
+}
+
+// A cell of a Markdown table must not end at the bars of "one of a|b".
+std::string escaped(std::string text) {
+  for (size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2)
+    text.insert(at, "\\");
+  return text;
+}
+
+// The part of a mechanism's page that is generated: docs/mechanisms/<name>.md holds it between two
+// marks.
+std::string page_of(const Mechanism& m) {
+  const auto p = m.promises({});
+  std::string text = "| | |\n|---|---|\n";
+  text += fmt::format("| family | {} |\n| paper | {} |\n| cost | {} |\n| exact when | {} |\n",
+                      m.family, m.paper, m.cost, m.exact);
+  text += fmt::format(
+      "| padding | {} |\n| future | {} |\n| bidirectional | {} |\n| cross-attention | {} |\n",
+      name_of(p.padding), name_of(p.future), yes(p.bidirectional), yes(p.cross));
+  text += fmt::format("| global tokens | {} |\n| decoding state | {} |\n| knows positions | {} |\n",
+                      yes(p.globals), yes(p.decode), yes(p.positional));
+  text += fmt::format("| time, memory | N^{:g}, N^{:g} |\n\n", p.time, p.memory);
+  text += "| option | type | default | range | meaning |\n|---|---|---|---|---|\n";
+  for (const auto& o : m.options)
+    text += fmt::format("| `{}` | {} | `{}` | {} | {} |\n", o.name, escaped(o.type), o.fallback,
+                        o.range, o.meaning);
+  return text;
+}
+
+std::string text_of(const Mechanism& m) {
+  const auto p = m.promises({});
+  std::string text = fmt::format("{}: {}\n\n", m.name, m.summary);
+  text += fmt::format("  family     {}\n  paper      {}\n  cost       {}\n  exact when {}\n",
+                      m.family, m.paper, m.cost, m.exact);
+  text += fmt::format("  page       docs/mechanisms/{}.md\n\nPromises of the default options\n",
+                      m.name);
+  text += fmt::format(
+      "  padding {}, future {}, bidirectional {}, cross-attention {}, global tokens {},\n",
+      name_of(p.padding), name_of(p.future), yes(p.bidirectional), yes(p.cross), yes(p.globals));
+  text += fmt::format(
+      "  decoding state {}, knows positions {}, time N^{:g}, memory N^{:g}\n\nOptions\n",
+      yes(p.decode), yes(p.positional), p.time, p.memory);
+  for (const auto& o : m.options)
+    text += fmt::format("  {:<14} {} [default {}{}]: {}\n", o.name, o.type, o.fallback,
+                        o.range.empty() ? "" : ", " + o.range, o.meaning);
+  text += "\nVariants that the laws also run\n";
+  for (const auto& v : m.variants) text += fmt::format("  {:<14} {}\n", v.name, v.options);
+  return text;
+}
+
+void print(const std::string& text) {
+  fmt::print("{}", text);
+}
+
+}  // namespace
+
+int run(const ListCommand& command) {
+  if (command.json) {
+    Node rows = Node::list();
+    for (const auto& m : mechanisms()) rows.items.push_back(json_of(m));
+    print(to_json(rows, 2) + "\n");
+    return 0;
+  }
+  const char* row = command.markdown ? "| {} | {} | {} | {} | {} | {} | {} | {} |\n"
+                                     : "{:<18} {:<14} {:<16} {:<9} {:<8} {:<6} {:<7} {}\n";
+  print(fmt::format(fmt::runtime(row), "mechanism", "family", "cost", "padding", "future", "cross",
+                    "decode", "time"));
+  if (command.markdown) print("|---|---|---|---|---|---|---|---|\n");
+  for (const auto& m : mechanisms()) {
+    const auto p = m.promises({});
+    print(fmt::format(fmt::runtime(row), m.name, m.family, m.cost, name_of(p.padding),
+                      name_of(p.future), yes(p.cross), yes(p.decode),
+                      fmt::format("N^{:g}", p.time)));
+  }
+  return 0;
+}
+
+int run(const DescribeCommand& command) {
+  const auto& mechanism = find_mechanism(command.name);
+  print(command.json       ? to_json(json_of(mechanism), 2) + "\n"
+        : command.markdown ? page_of(mechanism)
+                           : text_of(mechanism));
+  return 0;
+}
+
+}  // namespace longbow::cli

@@ -1,0 +1,217 @@
+// longbow: one program, a subcommand for each thing one does with efficient transformers.
+#include <ATen/Context.h>
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+#include <torch/headeronly/version.h>
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+#include "longbow/cli/commands.h"
+#include "longbow/core/error.h"
+#include "longbow/core/version.h"
+#include "longbow/train/interruption.h"
+
+namespace longbow::cli {
+namespace {
+
+using Action = std::function<int()>;
+
+// Declares a subcommand over a struct that lives as long as the program.
+template <class Command>
+CLI::App* declare(CLI::App& app, Action& action, const char* name, const char* help,
+                  Command& command) {
+  auto* sub = app.add_subcommand(name, help);
+  sub->callback([&action, &command] { action = [&command] { return run(command); }; });
+  return sub;
+}
+
+CLI::Validator at_least(int64_t least) {
+  return CLI::Validator(
+      [least](std::string& text) {
+        int64_t value = 0;
+        const bool fine = CLI::detail::lexical_cast(text, value) && value >= least;
+        return fine ? "" : fmt::format("'{}' is no whole number from {} up", text, least);
+      },
+      "");
+}
+
+void add_device(CLI::App* sub, std::string& device) {
+  sub->add_option("--device", device, "cpu, cuda or cuda:N")->capture_default_str();
+}
+void add_progress(CLI::App* sub, std::string& progress) {
+  sub->add_option("--progress", progress, "auto, bar, plain, json or off")->capture_default_str();
+}
+void add_set(CLI::App* sub, std::vector<std::string>& set) {
+  sub->add_option("--set", set, "key.path=value over the config; may be repeated")
+      ->allow_extra_args(false);
+}
+
+void declare_table(CLI::App& app, Action& action) {
+  static ListCommand list;
+  auto* sub = declare(app, action, "list", "The mechanisms and what each promises", list);
+  sub->add_flag("--json", list.json, "as JSON");
+  sub->add_flag("--markdown", list.markdown, "as a Markdown table");
+
+  static DescribeCommand describe;
+  sub = declare(app, action, "describe", "One mechanism: its promises and options", describe);
+  sub->add_option("name", describe.name, "mechanism")->required();
+  sub->add_flag("--json", describe.json, "as JSON");
+  sub->add_flag("--markdown", describe.markdown, "the generated part of its page");
+
+  static DoctorCommand doctor;
+  sub = declare(app, action, "doctor", "What this program was built with and what it finds here",
+                doctor);
+  sub->add_flag("--json", doctor.json, "as JSON");
+}
+
+void declare_training(CLI::App& app, Action& action) {
+  static TrainCommand train;
+  auto* sub = declare(app, action, "train",
+                      "Train one model; the last line printed is its run folder", train);
+  sub->add_option("config", train.config, "YAML or JSON file")->required();
+  add_set(sub, train.set);
+  sub->add_option("--out", train.out, "run folder [default runs/TASK-MECHANISM-TIME]");
+  sub->add_flag("--resume", train.resume, "continue from the newest checkpoint in --out");
+  sub->add_option("--seed", train.seed, "over the config's seed")->check(at_least(0));
+  add_device(sub, train.device);
+  add_progress(sub, train.progress);
+
+  static EvalCommand eval;
+  sub = declare(app, action, "eval", "Score a finished run", eval);
+  sub->add_option("run", eval.folder, "run folder")->required();
+  sub->add_option("--split", eval.split, "train, valid or test")->capture_default_str();
+  sub->add_flag("--json", eval.json, "as JSON");
+  add_device(sub, eval.device);
+}
+
+void declare_comparing(CLI::App& app, Action& action) {
+  static ArenaCommand arena;
+  auto* sub =
+      declare(app, action, "arena", "Compare mechanisms on tasks; resumes where it stopped", arena);
+  sub->add_option("config", arena.config, "YAML or JSON file")->required();
+  sub->add_option("--mechanisms", arena.mechanisms, "only these, a,b")->delimiter(',');
+  sub->add_option("--tasks", arena.tasks, "only these, a,b")->delimiter(',');
+  sub->add_option("--seeds", arena.seeds, "seeds 1 … N instead of the config's")
+      ->check(at_least(1));
+  sub->add_option("--out", arena.out, "folder [default runs/NAME]");
+  add_set(sub, arena.set);
+  add_device(sub, arena.device);
+  add_progress(sub, arena.progress);
+
+  static BenchCommand bench;
+  sub = declare(app, action, "bench", "Time and memory over length, beside fused and naive softmax",
+                bench);
+  sub->add_option("--mechanisms", bench.mechanisms, "a,b [default all]")->delimiter(',');
+  sub->add_option("--lengths", bench.lengths, "tokens, 1024,2048")
+      ->delimiter(',')
+      ->capture_default_str();
+  sub->add_option("--modes", bench.modes, "forward, training, decode")
+      ->delimiter(',')
+      ->capture_default_str();
+  sub->add_option("--dtype", bench.dtype, "float32, bfloat16 or float64")->capture_default_str();
+  sub->add_option("--batch", bench.batch, "sequences")->check(at_least(1))->capture_default_str();
+  sub->add_option("--width", bench.width, "model width")->check(at_least(1))->capture_default_str();
+  sub->add_option("--heads", bench.heads, "attention heads")
+      ->check(at_least(1))
+      ->capture_default_str();
+  sub->add_option("--repetitions", bench.repetitions, "timed runs, after a warm-up")
+      ->check(at_least(1))
+      ->capture_default_str();
+  sub->add_option("--json", bench.json, "write the numbers to this file");
+  add_device(sub, bench.device);
+
+  static ReportCommand report;
+  sub = declare(app, action, "report",
+                "One HTML page, Markdown and CSV of an arena, a run or a bench", report);
+  sub->add_option("source", report.folder, "arena folder, run folder or bench JSON")->required();
+  sub->add_option("--out", report.out, "folder to write to [default the source's]");
+}
+
+void declare_data(CLI::App& app, Action& action) {
+  auto* data = app.add_subcommand("data", "Make, check and look at data sets");
+  data->require_subcommand(1);
+  static DataCommand command;
+  const auto sub = [&](const char* name, const char* help) {
+    auto* child = data->add_subcommand(name, help);
+    child->callback([&action, name] {
+      command.action = name;
+      action = [] { return run(command); };
+    });
+    return child;
+  };
+  sub("list", "Data sets that can be made, with their options");
+  auto* make = sub("make", "Generate a data set with manifest and checksums");
+  make->add_option("name", command.name, "data set, see `longbow data list`")->required();
+  make->add_option("--out", command.folder, "folder to write to")->required();
+  make->add_option("--seed", command.seed, "seed of the generator")
+      ->check(at_least(0))
+      ->capture_default_str();
+  make->add_option("--count", command.count, "samples in all: 96 % train, 2 % valid, 2 % test")
+      ->check(at_least(1));
+  add_set(make, command.set);
+  for (auto* child : {sub("verify", "Check files against manifest.json and recompute every label"),
+                      sub("stats", "Sizes, labels and lengths")})
+    child->add_option("folder", command.folder, "folder of a data set")->required();
+}
+
+std::string about() {
+  return fmt::format("longbow {} (commit {}, {}, LibTorch {})", version(), commit(), compiler(),
+                     TORCH_VERSION);
+}
+
+int fail(const std::string& message, int code) {
+  fmt::print(stderr, "longbow: {}\n", message.substr(0, message.find('\n')));
+  return code;
+}
+
+// The parser itself would only say that a subcommand is required.
+void check_command(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return;
+  std::vector<std::string> known;
+  for (const auto* sub : app.get_subcommands({})) known.push_back(sub->get_name());
+  if (std::find(known.begin(), known.end(), argv[1]) == known.end())
+    throw UserError("unknown command " + quote(argv[1]), suggest(argv[1], known));
+}
+
+int guarded(const Action& action) {
+  try {
+    return action();
+  } catch (const UserError& error) {
+    return fail(error.what(), 2);
+  } catch (const Interrupted& interrupted) {
+    return fail(interrupted.what(), 128 + interrupted.signal);
+  } catch (const c10::Error& error) {
+    return fail(error.what_without_backtrace(), 1);
+  } catch (const std::exception& error) {
+    return fail(error.what(), 1);
+  }
+}
+
+}  // namespace
+}  // namespace longbow::cli
+
+int main(int argc, char** argv) {
+  using namespace longbow::cli;
+  CLI::App app("Efficient transformers in C++: train, compare and time attention mechanisms.",
+               "longbow");
+  app.set_version_flag("--version", about());
+  app.require_subcommand(1);
+  app.failure_message([](const CLI::App*, const CLI::Error& error) {
+    return fmt::format("longbow: {}; see --help\n", error.what());
+  });
+  Action action;
+  declare_table(app, action);
+  declare_training(app, action);
+  declare_comparing(app, action);
+  declare_data(app, action);
+  try {
+    check_command(app, argc, argv);
+    app.parse(argc, argv);
+  } catch (const longbow::UserError& error) {
+    return fail(error.what(), 2);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  return guarded(action);
+}

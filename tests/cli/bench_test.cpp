@@ -1,0 +1,88 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "tests/cli/program.h"
+
+namespace longbow::cli {
+namespace {
+
+using nlohmann::json;
+
+Arguments bench(const std::string& lengths, const Arguments& more) {
+  Arguments words = {"bench", "--lengths",     lengths, "--width", "16",        "--heads",
+                     "2",     "--repetitions", "3",     "--json",  "bench.json"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+TEST(BenchCommand, WritesTheDocumentedForm) {
+  const Workspace here;
+  const auto outcome = here.run(
+      bench("32,64", {"--mechanisms", "linear,linformer", "--modes", "forward,training,decode"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(lines_of(outcome.out).back(), "bench.json");
+  const auto result = json::parse(here.read("bench.json"));
+  for (const auto* key : {"version", "commit", "compiler", "machine", "dtype"})
+    EXPECT_TRUE(result.at("context").contains(key)) << key;
+  std::set<std::string> names;
+  for (const auto& row : result.at("benchmarks")) {
+    SCOPED_TRACE(row.dump());
+    names.insert(row.at("name").get<std::string>());
+    EXPECT_EQ(row.at("status"), "ok");
+    EXPECT_EQ(row.at("time_unit"), "ms");
+    EXPECT_GT(row.at("real_time").get<double>(), 0);
+    EXPECT_LE(row.at("p20").get<double>(), row.at("real_time").get<double>());
+    EXPECT_GE(row.at("p80").get<double>(), row.at("real_time").get<double>());
+    EXPECT_GT(row.at("peak_bytes").get<double>(), 0);
+    if (row.at("mode") != "forward") continue;
+    EXPECT_GT(row.at("error").get<double>(), 0) << "float32 is not float64";
+    EXPECT_LT(row.at("error").get<double>(), 1e-4);
+  }
+  for (const auto* name : {"softmax/forward/32", "softmax_naive/forward/64", "linear/decode/64",
+                           "linformer/training/32"})
+    EXPECT_TRUE(names.count(name)) << name;
+  EXPECT_FALSE(names.count("linformer/decode/32")) << "it has no decoding state";
+  for (const auto& row : result.at("growth"))
+    for (const auto* key :
+         {"mechanism", "mode", "time_exponent", "memory_exponent", "crossover_length"})
+      EXPECT_TRUE(row.contains(key)) << key;
+}
+
+TEST(BenchCommand, TheMemoryOfNaiveSoftmaxGrowsFasterThanThatOfLinear) {
+  const Workspace here;
+  ASSERT_EQ(here.run(bench("256,512,1024", {"--mechanisms", "linear", "--modes", "forward"})).code,
+            0);
+  const auto result = json::parse(here.read("bench.json"));
+  std::map<std::string, double> exponents;
+  for (const auto& row : result.at("growth"))
+    exponents[row.at("mechanism")] = row.at("memory_exponent").get<double>();
+  EXPECT_GT(exponents.at("softmax_naive"), 1.7);
+  EXPECT_LT(exponents.at("linear"), 1.2);
+}
+
+TEST(BenchCommand, IsReportedAsOnePage) {
+  const Workspace here;
+  ASSERT_EQ(here.run(bench("32,64", {"--mechanisms", "linear", "--modes", "forward"})).code, 0);
+  const auto outcome = here.run({"report", "bench.json", "--out", "page"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "page/report.html\n");
+  EXPECT_NE(here.read("page/report.html").find("<svg"), std::string::npos);
+}
+
+TEST(BenchCommand, RefusesHeadsThatDoNotDivideTheWidth) {
+  const auto outcome = Workspace().run({"bench", "--width", "16", "--heads", "3"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.err, "longbow: --heads: width 16 is not a multiple of 3 heads\n");
+}
+
+TEST(BenchCommand, ALengthStartsAtOne) {
+  const auto outcome = Workspace().run({"bench", "--lengths", "0"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.err, "longbow: --lengths: a length must be at least 1\n");
+}
+
+}  // namespace
+}  // namespace longbow::cli

@@ -1,0 +1,91 @@
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/program.h"
+
+namespace longbow::cli {
+namespace {
+
+const Arguments kMake = {"data",         "make",  "listops",      "--out", "data",
+                         "--count",      "200",   "--seed",       "7",     "--set",
+                         "min_length=5", "--set", "max_length=40"};
+
+TEST(DataCommand, MakesFilesAManifestAndPrintsTheFolderLast) {
+  const Workspace here;
+  const auto outcome = here.run(kMake);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(lines_of(outcome.out).back(), "data");
+  const auto train = lines_of(here.read("data/basic_train.tsv"));
+  EXPECT_EQ(train.size(), 192u + 1);
+  EXPECT_EQ(train.front(), "Source\tTarget");
+  EXPECT_EQ(lines_of(here.read("data/basic_val.tsv")).size(), 4u + 1);
+  EXPECT_EQ(lines_of(here.read("data/basic_test.tsv")).size(), 4u + 1);
+  const auto manifest = nlohmann::json::parse(here.read("data/manifest.json"));
+  EXPECT_EQ(manifest.at("name"), "listops");
+  EXPECT_EQ(manifest.at("seed"), 7);
+  EXPECT_EQ(manifest.at("files").size(), 3u);
+  for (const auto& file : manifest.at("files"))
+    EXPECT_EQ(file.at("sha256").get<std::string>().size(), 64u);
+}
+
+TEST(DataCommand, TheSameSeedMakesTheSameFiles) {
+  const Workspace here;
+  ASSERT_EQ(here.run(kMake).code, 0);
+  auto again = kMake, other = kMake;
+  again[4] = "again";
+  other[4] = "other";
+  other[8] = "8";
+  ASSERT_EQ(here.run(again).code, 0);
+  ASSERT_EQ(here.run(other).code, 0);
+  EXPECT_EQ(here.read("again/manifest.json"), here.read("data/manifest.json"));
+  EXPECT_NE(here.read("other/basic_train.tsv"), here.read("data/basic_train.tsv"));
+}
+
+TEST(DataCommand, VerifiesWhatItMadeAndFindsAChangedLabel) {
+  const Workspace here;
+  ASSERT_EQ(here.run(kMake).code, 0);
+  const auto fine = here.run({"data", "verify", "data"});
+  EXPECT_EQ(fine.code, 0);
+  EXPECT_NE(fine.out.find("labels: every one recomputed\n"), std::string::npos);
+  auto text = here.read("data/basic_test.tsv");
+  auto& digit = text[text.size() - (text.ends_with("\r\n") ? 3 : 2)];
+  digit = digit == '9' ? '0' : static_cast<char>(digit + 1);
+  here.write("data/basic_test.tsv", text);
+  const auto broken = here.run({"data", "verify", "data"});
+  EXPECT_EQ(broken.code, 2);
+  EXPECT_EQ(broken.err,
+            "longbow: data/basic_test.tsv: its sha256 is not the one in manifest.json; the file "
+            "was cut or changed; make it again with `longbow data make`\n");
+}
+
+TEST(DataCommand, ListsDataSetsWithTheirOptions) {
+  const auto outcome = Workspace().run({"data", "list"});
+  EXPECT_EQ(outcome.code, 0);
+  for (const auto* part : {"listops: ", "recall: ", "  pairs ", "[default 96000, 1.."})
+    EXPECT_NE(outcome.out.find(part), std::string::npos) << part;
+}
+
+TEST(DataCommand, StatsShowTheManifest) {
+  const Workspace here;
+  ASSERT_EQ(here.run(kMake).code, 0);
+  const auto outcome = here.run({"data", "stats", "data"});
+  EXPECT_EQ(outcome.code, 0);
+  for (const auto* part : {"name: listops\n", "labels:\n", "lengths:\n", "samples: 192\n"})
+    EXPECT_NE(outcome.out.find(part), std::string::npos) << part;
+  const auto none = here.run({"data", "stats", "nowhere"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_EQ(none.err, "longbow: nowhere: has no manifest.json; make it with `longbow data make`\n");
+}
+
+TEST(DataCommand, AWrongOptionWritesNothing) {
+  const Workspace here;
+  const auto outcome = here.run({"data", "make", "listops", "--out", "d", "--set", "depth=3"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_TRUE(outcome.err.starts_with("longbow: --set depth: unknown key 'depth'; one of: "))
+      << outcome.err;
+  EXPECT_FALSE(here.has("d"));
+}
+
+}  // namespace
+}  // namespace longbow::cli

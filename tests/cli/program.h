@@ -1,0 +1,62 @@
+#pragma once
+// The program as a user meets it: a process of its own, in an empty folder of the running test's
+// own.
+#include <sys/types.h>
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace longbow::cli {
+
+struct Outcome {
+  int code = -1;  // of the exit, or minus the signal that ended the process
+  std::string out = {}, err = {};
+};
+
+using Arguments = std::vector<std::string>;
+
+// A program that is still running; the destructor ends it.
+class Running {
+ public:
+  Running(const std::filesystem::path& folder, const Arguments& arguments);
+  ~Running();
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+  // Waits until the condition holds; false when the program ended before.
+  bool wait_until(const std::function<bool()>& condition);
+  void signal(int number) const;
+  Outcome finish();
+
+ private:
+  bool ended();
+  std::filesystem::path out_, err_;
+  pid_t process_ = -1;
+  int status_ = 0;
+};
+
+class Workspace {
+ public:
+  Workspace();
+  Outcome run(const Arguments& arguments) const;
+  std::filesystem::path path(const std::string& name) const { return folder_ / name; }
+  void write(const std::string& name, const std::string& contents) const;
+  std::string read(const std::string& name) const;
+  bool has(const std::string& name) const { return std::filesystem::exists(path(name)); }
+  const std::filesystem::path& folder() const { return folder_; }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+std::vector<std::string> lines_of(const std::string& text);
+
+// A key-value recall config that trains in about a second: one small layer, with dropout.
+extern const std::string kTinyRecall;
+
+// The text with its first `from` made `to`; the test fails when there is none.
+std::string replaced(std::string text, const std::string& from, const std::string& to);
+
+}  // namespace longbow::cli
