@@ -131,8 +131,6 @@ Result run_cell(const Cell& cell, const std::string& out, const ArenaCommand& co
                                .label = label});
   } catch (const Interrupted&) {
     throw;
-  } catch (const UserError&) {
-    throw;
   } catch (const c10::OutOfMemoryError& error) {
     return failed(cell, "OOM", error.what_without_backtrace());
   } catch (const std::bad_alloc& error) {

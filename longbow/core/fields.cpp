@@ -35,8 +35,8 @@ void check_range(const Node& node, const std::string& what, double value, const 
 }
 
 void fail_range(const Node& node, const std::string& what, const Range& limits) {
-  throw UserError(node.place, fmt::format("{} is {}, out of range {}", subject(what), node.text,
-                                          range_text(limits)));
+  throw UserError(node.place, fmt::format("{} is {}, out of range", subject(what), node.text),
+                  "it may be " + range_text(limits));
 }
 
 void fail_choice(const Node& node, const std::string& what, const std::vector<std::string>& names) {

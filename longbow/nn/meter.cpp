@@ -90,7 +90,7 @@ double elements(const c10::IValue& value) {
     return value.toTensor().defined() ? static_cast<double>(value.toTensor().numel()) : 0;
   double sum = 0;
   if (value.isTensorList())
-    for (const Tensor& tensor : value.toTensorList()) sum += static_cast<double>(tensor.numel());
+    for (const Tensor tensor : value.toTensorList()) sum += static_cast<double>(tensor.numel());
   return sum;
 }
 
@@ -250,18 +250,15 @@ void end_call(const at::RecordFunction& function, at::ObserverContext* context) 
     operations().fetch_add(cost);
 }
 
-// at::RecordFunction has one member more without NDEBUG, and LibTorch's release libraries are built
-// with it.
-#ifdef NDEBUG
-constexpr bool kLayoutIsTheLibrarys = true;
-#else
-constexpr bool kLayoutIsTheLibrarys = false;
+// at::RecordFunction has one member more without NDEBUG, which LibTorch's release libraries do not
+// know of.
+#ifndef NDEBUG
+#error "compile with NDEBUG, as LibTorch was"
 #endif
 
 class OperationCounter {
  public:
   OperationCounter() {
-    TORCH_CHECK(kLayoutIsTheLibrarys, "measure: compile longbow with NDEBUG, as LibTorch is");
     operations() = 0;
     handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(begin_call, end_call)
                                              .needsInputs(true)

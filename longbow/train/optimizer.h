@@ -15,8 +15,8 @@ void fields(V& v, OptimizerConfig& c) {
   v("learning_rate", c.learning_rate, "peak learning rate", above(0));
   v("weight_decay", c.weight_decay, "decoupled decay of matrices; biases and norms have none",
     at_least(0));
-  v("beta1", c.beta1, "decay of the gradient mean", range(0, 1));
-  v("beta2", c.beta2, "decay of the squared gradient mean", range(0, 1));
+  v("beta1", c.beta1, "decay of the gradient mean", range(0, 0.999999));
+  v("beta2", c.beta2, "decay of the squared gradient mean", range(0, 0.999999));
   v("epsilon", c.epsilon, "added to the root of the squared mean", above(0));
   v("clip", c.clip, "largest global gradient norm; 0 = no clipping", at_least(0));
 }

@@ -39,6 +39,17 @@ void cut_metrics(const std::string& file, int64_t last_step) {
   write_file(file, kept);
 }
 
+// A resumed run may be longer or use other threads, but it must learn the same thing with the same
+// model.
+void check_same_run(const Node& now, const std::string& file) {
+  const auto before = load_config(file);
+  for (const auto* key : {"task", "data", "model", "seed"})
+    if (to_yaml(*now.find(key)) != to_yaml(*before.find(key)))
+      throw UserError(before.find(key)->place,
+                      std::string(key) + " is not that of the run to resume",
+                      "take the run's own config, or choose another --out");
+}
+
 class Trainer {
  public:
   Trainer(const RunConfig& config, const TrainOptions& options)
@@ -91,7 +102,9 @@ class Trainer {
     resolved.model = task_.model_config();
     auto& attention = resolved.model.encoder.attention;
     attention = resolved_attention(attention);
-    write_file(in_run("config.yaml"), to_yaml(written(resolved)));
+    const auto tree = written(resolved);
+    if (checkpoint) check_same_run(tree, in_run("config.yaml"));
+    write_file(in_run("config.yaml"), to_yaml(tree));
     Node model = written(resolved.model);
     model["model_type"] = Node::string("longbow_classifier");
     model["vocabulary"] = Node::integer(task_.splits().vocabulary);

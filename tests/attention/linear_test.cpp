@@ -119,7 +119,7 @@ TEST(Linear, RefusesOptionsThatItDoesNotHave) {
   EXPECT_EQ(error_of([] { (void)made("{map: softmax}"); }),
             "linear options:1: linear.map is 'softmax'; one of: elu, relu, square");
   EXPECT_EQ(error_of([] { (void)made("{epsilon: 0}"); }),
-            "linear options:1: linear.epsilon is 0, out of range > 0");
+            "linear options:1: linear.epsilon is 0, out of range; it may be > 0");
 }
 
 }  // namespace

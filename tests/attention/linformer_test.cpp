@@ -130,7 +130,7 @@ TEST(Linformer, RefusesWhatItCannotDo) {
   EXPECT_EQ(error_of([&] { (void)made("{sharing: layerwise}"); }),
             "linformer: layerwise sharing needs a stack that owns the projection");
   EXPECT_EQ(error_of([] { (void)made("{rank: 0}"); }),
-            "linformer options:1: linformer.rank is 0, out of range 1..65536");
+            "linformer options:1: linformer.rank is 0, out of range; it may be 1..65536");
   Context causal = {.mask = {.causal = true}};
   EXPECT_EQ(error_of([&] {
               (*made("{rank: 2}"))(random_normal({1, 3, kWidth}, 7), causal);

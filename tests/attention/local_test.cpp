@@ -97,7 +97,7 @@ TEST(Local, TheRingHoldsTheWindowWhateverTheCapacity) {
 
 TEST(Local, RefusesWhatItCannotDo) {
   EXPECT_EQ(error_of([] { (void)made("local", "{window: 0}"); }),
-            "local options:1: local.window is 0, out of range 1..65536");
+            "local options:1: local.window is 0, out of range; it may be 1..65536");
   Context crossing = {.memory = random_normal({1, 4, kWidth}, 4)};
   EXPECT_EQ(error_of([&] {
               (*made("local", ""))(random_normal({1, 3, kWidth}, 5), crossing);

@@ -118,7 +118,7 @@ TEST(Softmax, RefusesOptionsThatItDoesNotHave) {
   EXPECT_EQ(error_of([] { (void)make_mixer("softmax", kSite, "{form: fast}"); }),
             "softmax options:1: softmax.form is 'fast'; one of: fused, naive");
   EXPECT_EQ(error_of([] { (void)make_mixer("softmax", kSite, "{dropout: 1}"); }),
-            "softmax options:1: softmax.dropout is 1, out of range 0..0.99");
+            "softmax options:1: softmax.dropout is 1, out of range; it may be 0..0.99");
   EXPECT_EQ(error_of([] { (void)make_mixer("softmax", kSite, "{dropuot: 0.1}"); }),
             "softmax options:1: unknown key 'dropuot'; did you mean 'dropout'?");
 }

@@ -94,17 +94,19 @@ TEST(Fields, AWrongTypeNamesTheFieldAndTheLine) {
 }
 
 TEST(Fields, AValueOutOfRangeNamesTheRange) {
-  EXPECT_EQ(refused("\n\nmodel: {rank: 0}"), "f.yaml:3: model.rank is 0, out of range 1..65536");
-  EXPECT_EQ(refused("clip: 0"), "f.yaml:1: clip is 0, out of range > 0");
+  EXPECT_EQ(refused("\n\nmodel: {rank: 0}"),
+            "f.yaml:3: model.rank is 0, out of range; it may be 1..65536");
+  EXPECT_EQ(refused("clip: 0"), "f.yaml:1: clip is 0, out of range; it may be > 0");
   EXPECT_EQ(refused("model: {windows: [3, 0]}"),
-            "f.yaml:1: model.windows[1] is 0, out of range >= 1");
+            "f.yaml:1: model.windows[1] is 0, out of range; it may be >= 1");
 }
 
 TEST(Fields, ANumberThatItsTypeCannotHoldIsRefused) {
   EXPECT_EQ(refused("small: 3000000000"),
-            "f.yaml:1: small is 3000000000, out of range -2147483648..2147483647");
-  EXPECT_EQ(refused("byte: -1"), "f.yaml:1: byte is -1, out of range 0..255");
-  EXPECT_EQ(refused("scale: 1e300").substr(0, 41), "f.yaml:1: scale is 1e300, out of range -3");
+            "f.yaml:1: small is 3000000000, out of range; it may be -2147483648..2147483647");
+  EXPECT_EQ(refused("byte: -1"), "f.yaml:1: byte is -1, out of range; it may be 0..255");
+  EXPECT_EQ(refused("scale: 1e300").substr(0, 52),
+            "f.yaml:1: scale is 1e300, out of range; it may be -3");
 }
 
 TEST(Fields, AChoiceNamesItsNearestOrAll) {

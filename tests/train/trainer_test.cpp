@@ -218,6 +218,21 @@ TEST(Trainer, AFolderWithARunIsNotOverwritten) {
             folder + ": holds a run already; continue it with --resume, or choose another --out");
 }
 
+TEST(Trainer, ResumesOnlyTheRunThatItFinds) {
+  const auto folder = scratch();
+  auto config = tiny();
+  run(config, folder);
+  config.train.loader.threads = 2;
+  EXPECT_EQ(error_of([&] { run(config, folder, true); }), "");
+  config.seed = 7;
+  const auto message = error_of([&] { run(config, folder, true); });
+  EXPECT_EQ(message.find(folder + "/config.yaml:"), 0u) << message;
+  EXPECT_NE(message.find(": seed is not that of the run to resume; take the run's own config, or "
+                         "choose another --out"),
+            std::string::npos)
+      << message;
+}
+
 TEST(Trainer, TheLabelOfAListNamesItsMechanismsOnce) {
   EncoderConfig config = {.layers = 3};
   config.attention = parse_yaml("[{name: fnet, layers: 0-1}, {name: softmax, layers: 2}]", "x");
