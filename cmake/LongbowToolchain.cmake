@@ -39,7 +39,7 @@ if(LONGBOW_CUDA)
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES 90)
   endif()
-  set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)  # LibTorch's; a second, static runtime would have a state of its own
+  set(CMAKE_CUDA_RUNTIME_LIBRARY None)  # LibTorch's is linked by name; a second one would have a state of its own
   enable_language(CUDA)
   # What nvcc's host compiler links by itself, and where it looks, must not reach the link line of C++.
   set(CMAKE_CUDA_IMPLICIT_LINK_DIRECTORIES "")

@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 
 #include "longbow/attention/mechanism.h"
+#include "longbow/nn/softmax.h"
 
 namespace longbow {
 namespace {
@@ -70,12 +71,9 @@ class Linformer : public MixerImpl {
       values = projected_slots(f_.is_same(e_) ? packed : slots(f_, tokens, keep), *value_);
     }
     const auto q = split_heads((*query_)(x), heads_) * scale_;
-    const auto scores = q.matmul(keys.transpose(-2, -1));  // [B, H, N, R]
-    const auto weights = scores.to(wide(scores)).softmax(-1);
-    if (context.maps) (*context.maps)[path_] = weights.detach();
-    const auto dropped =
-        dropout(weights, config_.dropout, is_training(), context, path_ + ".dropout");
-    return (*output_)(merge_heads(dropped.to(values.scalar_type()).matmul(values)));
+    const Weighing weighing = {config_.dropout, is_training(), path_};
+    return (*output_)(
+        merge_heads(softmax_read(q, keys, values, {}, weighing, context)));  // [N, R] scores
   }
 
  private:

@@ -38,7 +38,7 @@ class Local : public AttentionImpl {
   Tensor attend(const Heads& heads, Context& context) override {
     const int64_t n = heads.q.size(2), w = config_.window, blocks = (n + w - 1) / w;
     const int64_t ahead = context.mask.causal ? 0 : config_.ahead;
-    const auto q = blocked(heads.q * scale_, blocks);  // [B, H, K, W, D]
+    const auto q = blocked(heads.q, blocks);  // [B, H, K, W, D]
     const auto k = gathered(heads.k, blocks, ahead),
                v = gathered(heads.v, blocks, ahead);  // [B, H, K, S, D]
     const auto index = at::arange(n, heads.q.options().dtype(at::kLong));
@@ -65,17 +65,9 @@ class Local : public AttentionImpl {
   // New keys stand beside the ring while they are read, so one extension takes at most a ring of
   // tokens.
   Tensor grow(const Heads& heads, State& state, Context& context) override {
-    std::vector<Tensor> outputs;
-    for (int64_t first = 0; first < heads.q.size(2); first += ring()) {
-      const int64_t count = std::min(ring(), heads.q.size(2) - first);
-      const auto piece = [&](const Tensor& t, int64_t dim) { return t.narrow(dim, first, count); };
-      Context inner = context;
-      inner.positions = piece(context.positions, 1);
-      if (context.mask.keep.defined()) inner.mask.keep = piece(context.mask.keep, 1);
-      outputs.push_back(grow_piece(
-          {piece(heads.q, 2), piece(heads.k, 2), piece(heads.v, 2), {}, {}}, state, inner));
-    }
-    return at::cat(outputs, 2);
+    return in_pieces(heads, context, ring(), [&](const Heads& piece, Context& inner) {
+      return grow_piece(piece, state, inner);
+    });
   }
 
  private:
@@ -116,8 +108,8 @@ class Local : public AttentionImpl {
         keep.defined() ? i.masked_fill(keep.logical_not().unsqueeze(1).unsqueeze(-1), -1) : i;
     const auto j = at::cat({positions, fresh}, 2).transpose(-2, -1);
     const auto visible = reaches(i, j, true).logical_and(j >= 0);
-    const auto y = read(heads.q * scale_, at::cat({keys, heads.k}, 2),
-                        at::cat({values, heads.v}, 2), visible, context);
+    const auto y =
+        read(heads.q, at::cat({keys, heads.k}, 2), at::cat({values, heads.v}, 2), visible, context);
     const auto slots = i.remainder(ring()).masked_fill(fresh < 0, ring()).squeeze(-1).squeeze(1);
     write_slots(keys, slots, heads.k);
     write_slots(values, slots, heads.v);
@@ -126,11 +118,9 @@ class Local : public AttentionImpl {
   }
 
   Tensor read(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible,
-              const Context& context) {
-    const auto weights = masked_softmax(q.matmul(k.transpose(-2, -1)), visible);
-    return dropout(weights, config_.dropout, is_training(), context, path_ + ".dropout")
-        .to(v.scalar_type())
-        .matmul(v);
+              Context& context) {
+    return softmax_read(q * scale_, k, v, visible, {config_.dropout, is_training(), path_},
+                        context);
   }
 
   Config config_;

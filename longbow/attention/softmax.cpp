@@ -48,19 +48,18 @@ class Softmax : public AttentionImpl {
   }
 
   Tensor grow(const Heads& heads, State& state, Context& context) override {
-    const auto cached = grow_cache(heads, state, context);
-    return read(heads.q, cached.k, cached.v, cached.visible, context);
+    constexpr int64_t kPiece = 256;  // a long extension stores 256 rows of scores at a time
+    return in_pieces(heads, context, kPiece, [&](const Heads& piece, Context& inner) {
+      const auto cached = grow_cache(piece, state, inner);
+      return read(piece.q, cached.k, cached.v, cached.visible, inner);
+    });
   }
 
  private:
   Tensor read(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible,
               Context& context) {
-    const auto scores = (q * scale_).matmul(k.transpose(-2, -1));  // [B, H, N, M]
-    const auto weights = masked_softmax(scores, visible);
-    if (context.maps) (*context.maps)[path_] = weights.detach();
-    return dropout(weights, config_.dropout, is_training(), context, path_ + ".dropout")
-        .to(v.scalar_type())
-        .matmul(v);
+    return softmax_read(q * scale_, k, v, visible, {config_.dropout, is_training(), path_},
+                        context);
   }
 
   Config config_;

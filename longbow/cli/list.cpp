@@ -128,10 +128,10 @@ int run(const ListCommand& command) {
 }
 
 int run(const DescribeCommand& command) {
-  const Mechanism& mechanism = find_mechanism(command.name, Place{});
-  print(command.json       ? to_json(json_of(mechanism), 2) + "\n"
-        : command.markdown ? page_of(mechanism)
-                           : text_of(mechanism));
+  const auto* mechanism = &find_mechanism(command.name);
+  print(command.json       ? to_json(json_of(*mechanism), 2) + "\n"
+        : command.markdown ? page_of(*mechanism)
+                           : text_of(*mechanism));
   return 0;
 }
 

@@ -90,7 +90,7 @@ double elements(const c10::IValue& value) {
     return value.toTensor().defined() ? static_cast<double>(value.toTensor().numel()) : 0;
   double sum = 0;
   if (value.isTensorList())
-    for (const Tensor tensor : value.toTensorList()) sum += static_cast<double>(tensor.numel());
+    for (const auto& tensor : value.toTensorVector()) sum += static_cast<double>(tensor.numel());
   return sum;
 }
 

@@ -13,6 +13,15 @@ Tensor masked_softmax(const Tensor& scores, const Tensor& visible) {
       s.masked_fill(visible.logical_not(), -std::numeric_limits<double>::infinity()), -1);
 }
 
+Tensor softmax_read(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible,
+                    const Weighing& weighing, Context& context) {
+  const auto weights = masked_softmax(q.matmul(k.transpose(-2, -1)), visible);
+  if (context.maps) (*context.maps)[weighing.path] = weights.detach();
+  return dropout(weights, weighing.dropout, weighing.training, context, weighing.path + ".dropout")
+      .to(v.scalar_type())
+      .matmul(v);
+}
+
 Tensor visible_pairs(const Mask& mask, int64_t queries, int64_t keys, at::Device device) {
   Tensor visible;
   if (mask.causal) {
@@ -76,6 +85,22 @@ Tensor slots_of(const Heads& heads, const Context& context, int64_t elsewhere) {
   const auto& keep = context.mask.keep;
   const auto slots = context.positions.expand({heads.k.size(0), heads.k.size(2)});
   return keep.defined() ? slots.masked_fill(keep.logical_not(), elsewhere) : slots;
+}
+
+Tensor in_pieces(const Heads& heads, const Context& context, int64_t most,
+                 const std::function<Tensor(const Heads&, Context&)>& body) {
+  std::vector<Tensor> outputs;
+  for (int64_t first = 0; first < heads.q.size(2); first += most) {
+    const int64_t count = std::min(most, heads.q.size(2) - first);
+    const auto piece = [&](const Tensor& t, int64_t dim) { return t.narrow(dim, first, count); };
+    Context inner = context;
+    inner.positions = piece(context.positions, 1);
+    if (context.mask.keep.defined()) inner.mask.keep = piece(context.mask.keep, 1);
+    outputs.push_back(body({piece(heads.q, 2), piece(heads.k, 2), piece(heads.v, 2),
+                            piece(heads.x, 1), piece(heads.source, 1)},
+                           inner));
+  }
+  return at::cat(outputs, 2);
 }
 
 void write_slots(Tensor& lane, const Tensor& slots, const Tensor& rows) {

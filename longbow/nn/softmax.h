@@ -11,6 +11,16 @@ Tensor masked_softmax(const Tensor& scores, const Tensor& visible);
 // all visible.
 Tensor visible_pairs(const Mask& mask, int64_t queries, int64_t keys, at::Device device);
 
+// masked_softmax(q k^T) v with dropout on the weights, as the formula stands; q is scaled already.
+// The weights go to context.maps under `path`, when somebody wants to look.
+struct Weighing {
+  double dropout = 0;
+  bool training = false;
+  std::string path = "";
+};
+Tensor softmax_read(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible,
+                    const Weighing& weighing, Context& context);
+
 // softmax(q k^T scale) v by LibTorch's fused kernels: no N x M tensor is stored.
 Tensor fused_attention(const Heads& heads, const Mask& mask, double scale);
 
@@ -25,6 +35,11 @@ Cached grow_cache(const Heads& heads, State& state, const Context& context);
 
 // Where the tokens of an extension stand; `elsewhere` for padded ones. [B, T]
 Tensor slots_of(const Heads& heads, const Context& context, int64_t elsewhere);
+
+// Runs an extension in pieces of at most `most` tokens, so that a long one needs no more memory
+// than that.
+Tensor in_pieces(const Heads& heads, const Context& context, int64_t most,
+                 const std::function<Tensor(const Heads&, Context&)>& body);
 
 // Writes rows [B, H, T, D] into the slots [B, T] of a lane [B, H, slots, D].
 void write_slots(Tensor& lane, const Tensor& slots, const Tensor& rows);

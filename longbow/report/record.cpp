@@ -217,6 +217,9 @@ Record load_record(const std::string& path) {
     read_run({}, folder, {file.string(), 0}, record);
     return record;
   }
+  // results.json of an arena is an array of cells; where and how they were made stands beside it.
+  if (const auto beside = (folder / "context.json").string(); is_folder && fs::exists(beside))
+    read_context(parse_json(read_file(beside), beside), record);
   read_document(parse_json(read_file(file.string()), file.string()), {file.string(), 0}, record);
   return record;
 }

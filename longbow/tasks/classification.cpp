@@ -62,15 +62,20 @@ Classification::Classification(const DataConfig& data, ClassifierConfig model, i
   model_->to(device);
 }
 
-Scores Classification::run(const Batch& batch, const Random& random) {
+Scores Classification::run(const Batch& batch, const Random& random, Normalise normalise) {
   const auto tokens = batch.tokens.to(device_, true),
              targets = batch.targets.to(device_, true).flatten();
   Context context = {.mask = Mask::from_lengths(batch.lengths.to(device_, true), tokens.size(1)),
                      .random = random};
   const auto logits = (*model_)(tokens, context).flatten(0, -2);
-  auto loss = at::cross_entropy_loss(logits, targets, {}, at::Reduction::Sum, kIgnore);
-  if (context.loss.defined()) loss = loss + context.loss;
   const auto counted = targets != kIgnore;
+  auto loss = at::cross_entropy_loss(logits, targets, {}, at::Reduction::None, kIgnore);
+  if (normalise == Normalise::samples) {
+    const int64_t rows = tokens.size(0);
+    loss = loss.view({rows, -1}).sum(1) / counted.view({rows, -1}).sum(1).clamp_min(1);
+  }
+  loss = loss.sum();
+  if (context.loss.defined()) loss = loss + context.loss;
   return {loss, (logits.detach().argmax(-1) == targets).logical_and(counted).sum(), counted.sum()};
 }
 

@@ -7,7 +7,14 @@
 
 namespace longbow {
 
-// Sums over the targets of a batch, on the device; nothing here waits for it.
+// What the loss is a mean over: all targets alike, or samples, each of them a mean over its own
+// targets.
+enum class Normalise { targets, samples };
+constexpr std::array<std::string_view, 2> names_of(Normalise) {
+  return {"targets", "samples"};
+}
+
+// Sums over the targets (or samples) of a batch, on the device; nothing here waits for it.
 struct Scores {
   Tensor loss, correct, count;  // scalars
 };
@@ -18,7 +25,7 @@ class Classification {
   // pooling.
   Classification(const DataConfig& data, ClassifierConfig model, int64_t bucket, uint64_t seed,
                  at::Device device);
-  Scores run(const Batch& batch, const Random& random);
+  Scores run(const Batch& batch, const Random& random, Normalise normalise = Normalise::targets);
   int64_t parameter_count() const;
 
   const Splits& splits() const { return splits_; }

@@ -6,6 +6,7 @@
 #include "longbow/data/loader.h"
 #include "longbow/data/source.h"
 #include "longbow/models/classifier.h"
+#include "longbow/tasks/classification.h"
 #include "longbow/train/optimizer.h"
 #include "longbow/train/schedule.h"
 
@@ -18,6 +19,7 @@ constexpr std::array<std::string_view, 1> names_of(Precision) {
 
 struct TrainConfig {
   int64_t max_steps = 1000, accumulate = 1;
+  Normalise normalise = Normalise::targets;
   Precision precision = Precision::fp32;
   SamplerConfig sampler = {};
   LoaderConfig loader = {};
@@ -31,8 +33,10 @@ struct TrainConfig {
 template <class V>
 void fields(V& v, TrainConfig& c) {
   v("max_steps", c.max_steps, "optimiser steps", at_least(1));
-  v("accumulate", c.accumulate, "batches per step; the loss is normalised over all their targets",
+  v("accumulate", c.accumulate, "batches per step; the loss is a mean over all of them together",
     at_least(1));
+  v("normalise", c.normalise,
+    "what the loss is a mean over: targets, or samples, each a mean over its targets");
   v("precision", c.precision, "of the forward and backward pass");
   fields(v, c.sampler);
   fields(v, c.loader);
@@ -41,7 +45,7 @@ void fields(V& v, TrainConfig& c) {
   v("log_every", c.log_every, "steps between training lines in metrics.jsonl", at_least(1));
   v("evaluate_every", c.evaluate_every, "steps between evaluations; 0 = at the end only",
     at_least(0));
-  v("evaluate_samples", c.evaluate_samples, "validation samples during training; 0 = all",
+  v("evaluate_samples", c.evaluate_samples, "validation samples that choose the weights; 0 = all",
     at_least(0));
   v("checkpoint_every", c.checkpoint_every, "steps between checkpoints; 0 = at the end only",
     at_least(0));

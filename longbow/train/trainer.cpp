@@ -120,28 +120,33 @@ class Trainer {
   }
 
   struct Step {
-    double loss = 0, correct = 0, count = 0, tokens = 0;
+    double loss = 0, correct = 0, count = 0,
+           tokens = 0;  // loss is a mean, correct and count are sums
     Tensor norm;
   };
 
-  // One optimiser step over `accumulate` batches; the loss is a mean over all their targets.
+  // One optimiser step over `accumulate` batches; the loss is a mean over all of them together.
   Step update(const std::vector<Batch>& batches, double learning_rate) {
-    double targets = 0;
-    for (const auto& batch : batches) targets += (batch.targets != kIgnore).sum().item<double>();
+    const auto normalise = config_.train.normalise;
+    double whole = 0;
+    for (const auto& batch : batches)
+      whole += normalise == Normalise::samples ? static_cast<double>(batch.samples)
+                                               : (batch.targets != kIgnore).sum().item<double>();
+    whole = std::max(whole, 1.0);
     Step result;
     std::vector<Scores> all;
     for (size_t i = 0; i < batches.size(); ++i) {
       const auto draw = now_.step * config_.train.accumulate + static_cast<int64_t>(i);
       random_.key.select(0, 1).fill_(draw);
-      all.push_back(task_.run(batches[i], random_));
-      (all.back().loss / std::max(targets, 1.0)).backward();
+      all.push_back(task_.run(batches[i], random_, normalise));
+      (all.back().loss / whole).backward();
       result.tokens += static_cast<double>(batches[i].real_tokens);
     }
     result.norm = optimizer_.step(learning_rate);
     for (const auto& module : task_.model().modules())
       if (auto* part = dynamic_cast<Part*>(module.get())) part->after_step(now_.step);
     for (const auto& scores : all) {
-      result.loss += scores.loss.item<double>();
+      result.loss += scores.loss.item<double>() / whole;
       result.correct += scores.correct.item<double>();
       result.count += scores.count.item<double>();
     }
@@ -177,7 +182,7 @@ class Trainer {
   }
 
   void report(Progress& bar, const Step& done, double rate) {
-    const double loss = done.loss / std::max(done.count, 1.0);
+    const double loss = done.loss;
     if (!std::isfinite(loss))
       throw std::runtime_error(
           fmt::format("the loss is {} at step {}; lower train.learning_rate", loss, now_.step));
@@ -203,9 +208,8 @@ class Trainer {
 
   void validate() {
     const auto& train = config_.train;
-    const bool partly = now_.step < train.max_steps;
     const auto score =
-        evaluate(task_, *task_.splits().valid, train.sampler, partly ? train.evaluate_samples : 0);
+        evaluate(task_, *task_.splits().valid, train.sampler, train.evaluate_samples);
     write_metrics("valid", {{"loss", score.loss}, {"accuracy", score.accuracy}});
     const bool better = score.accuracy > now_.best;
     now_.stale = better ? 0 : now_.stale + 1;

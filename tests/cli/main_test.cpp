@@ -28,7 +28,9 @@ TEST(Program, HelpsWithEveryCommand) {
     EXPECT_NE(outcome.out.find("--help"), std::string::npos) << command;
     EXPECT_EQ(outcome.err, "") << command;
   }
-  EXPECT_NE(here.run({"bench", "--help"}).out.find("=7 "), std::string::npos) << "defaults";
+  const auto help = here.run({"bench", "--help"}).out;  // "=7" or "[7]", as CLI11's version has it
+  EXPECT_TRUE(help.find("=7 ") != std::string::npos || help.find("[7]") != std::string::npos)
+      << help;
 }
 
 struct Mistake {

@@ -49,6 +49,15 @@ TEST(Record, AnArenaFolderGivesContextCellsAndCurves) {
   EXPECT_TRUE(record.notes.empty());
 }
 
+TEST(Record, TheContextOfABareArrayStandsBesideIt) {
+  sample::Folder folder;
+  folder.write("results.json", "[" + std::string(kCell) + "]");
+  folder.write("context.json", R"({"commit": "abc", "machine": "a box"})");
+  const auto record = load_record(folder.str());
+  ASSERT_EQ(record.context.size(), 2u);
+  EXPECT_EQ(record.context[1].second, "a box");
+}
+
 TEST(Record, ABareArrayOfCellsIsAnArena) {
   sample::Folder folder;
   auto record = load_record(folder.write("cells.json", "[" + std::string(kCell) + "]"));

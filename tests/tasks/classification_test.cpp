@@ -89,6 +89,22 @@ TEST(Classification, CountsOnlyMarkedTokens) {
   EXPECT_GT(batch.tokens.numel(), 6 * 3);
 }
 
+TEST(Classification, NormalisedBySamplesARowWithFewerTargetsWeighsTheSame) {
+  Classification task(tiny_recall(), small(), 4, 1, at::kCPU);
+  task.model().eval();
+  auto batch = first_samples(*task.splits().train, 3, task.model_config().encoder.max_length);
+  const auto marked = (batch.targets[0] != kIgnore).nonzero().flatten();
+  batch.targets[0].index_fill_(0, marked.narrow(0, 0, 2), kIgnore);  // one of three is left
+  Context context = {.mask = Mask::from_lengths(batch.lengths, batch.tokens.size(1))};
+  const auto logits = task.model()(batch.tokens, context);
+  double want = 0;
+  for (int64_t row = 0; row < 3; ++row) {
+    const auto one = by_hand(logits.narrow(0, row, 1), batch.targets.narrow(0, row, 1));
+    want += one.loss / static_cast<double>(one.count);
+  }
+  EXPECT_NEAR(task.run(batch, {}, Normalise::samples).loss.item<double>(), want, 1e-4);
+}
+
 TEST(Classification, TheDataDecidesLengthAndPooling) {
   Classification tokens(tiny_recall(), small(), 8, 1, at::kCPU);
   EXPECT_EQ(tokens.splits().max_length, 2 * 4 + 1 + 3);
