@@ -1,0 +1,49 @@
+#include "longbow/nn/feature_attention.h"
+
+#include <ATen/ATen.h>
+
+#include "longbow/ops/causal_product.h"
+
+namespace longbow {
+namespace {
+
+// A column of ones beside v carries the sum of the weights through the same products.
+Tensor with_ones(const Tensor& v) {
+  return at::constant_pad_nd(v.to(wide(v)), {0, 1}, 1);
+}
+
+FeatureSums split(const Tensor& sums) {
+  const int64_t d = sums.size(-1) - 1;
+  return {sums.narrow(-1, 0, d), sums.narrow(-1, d, 1)};
+}
+
+}  // namespace
+
+Tensor without_padding(const Tensor& key_features, const Tensor& keep) {
+  if (!keep.defined()) return key_features;
+  return key_features.masked_fill(keep.logical_not().unsqueeze(1).unsqueeze(-1), 0);
+}
+
+FeatureSums feature_sums(const Tensor& q, const Tensor& k, const Tensor& v, bool causal) {
+  const auto values = with_ones(v);
+  if (!causal) return split(q.matmul(k.transpose(-2, -1).matmul(values)));
+  const int64_t extra = k.size(2) - q.size(2);  // pad or cut the queries in front
+  if (extra == 0) return split(causal_product(q, k, values));
+  const auto square = at::constant_pad_nd(q, {0, 0, extra, 0});
+  return split(at::constant_pad_nd(causal_product(square, k, values), {0, 0, -extra, 0}));
+}
+
+void open_feature_sums(State& state, const Heads& empty, int64_t features) {
+  const auto& v = empty.v;
+  state.add("sums", {v.size(0), v.size(1), features, v.size(3) + 1}, v.options().dtype(wide(v)));
+}
+
+FeatureSums grow_feature_sums(const Tensor& q, const Tensor& k, const Tensor& v, State& state) {
+  auto& sums = state.lane.at("sums");
+  const auto values = with_ones(v);
+  const auto y = q.matmul(sums) + causal_product(q, k, values);
+  sums = sums + k.transpose(-2, -1).matmul(values);
+  return split(y);
+}
+
+}  // namespace longbow
