@@ -1,0 +1,167 @@
+// cosFormer (Qin et al., 2022, arXiv:2202.08791): non-negative features and a weight that falls
+// with distance,
+//   o_i = sum_j w_ij v_j / max(sum_j w_ij, eps),   w_ij = relu(q_i) . relu(k_j) cos(a_i - a_j),
+//   a_t = pi t / 2M.
+// cos(a - b) = cos a cos b + sin a sin b, so w_ij is a product of features [relu(x) cos a, relu(x)
+// sin a] and the sums over keys are formed once. M is the longest sequence: all angles are in
+// [0, pi/2] and no term is negative. For M -> infinity it is linear attention with the map relu.
+#include <ATen/ATen.h>
+
+#include <numbers>
+
+#include "longbow/attention/mechanism.h"
+#include "longbow/nn/feature_attention.h"
+
+namespace longbow {
+namespace {
+
+enum class Map { relu, elu };
+constexpr std::array<std::string_view, 2> names_of(Map) {
+  return {"relu", "elu"};
+}
+enum class Length { fixed, current };
+constexpr std::array<std::string_view, 2> names_of(Length) {
+  return {"fixed", "current"};
+}
+enum class Memory { content, positions };
+constexpr std::array<std::string_view, 2> names_of(Memory) {
+  return {"content", "positions"};
+}
+
+struct Config {
+  Map map = Map::relu;
+  int64_t max_length = 0;
+  Length length = Length::fixed;
+  Memory memory = Memory::content;
+  double epsilon = 1e-6;
+};
+template <class V>
+void fields(V& v, Config& c) {
+  v("map", c.map, "feature map: relu(x) or elu(x) + 1");
+  v("max_length", c.max_length,
+    "M, the distance at which the weight reaches zero; 0 = what the model is built for",
+    at_least(0));
+  v("length", c.length,
+    "M is max_length, or the number of real tokens at hand (then not causal, no decoding)");
+  v("memory", c.memory,
+    "a memory is read by content alone, or by positions counted as those of the queries are (then "
+    "no decoding)");
+  v("epsilon", c.epsilon, "smallest denominator", above(0));
+}
+
+class Cosformer : public AttentionImpl {
+ public:
+  Cosformer(const Site& site, const Config& config)
+      : config_(config), longest_(config.max_length > 0 ? config.max_length : model_length(site)) {
+    TORCH_CHECK(config.length == Length::current || longest_ > 0,
+                "cosformer: needs max_length, here or in the model");
+  }
+
+  Tensor attend(const Heads& heads, Context& context) override {
+    auto q = features(heads.q), k = features(heads.k);
+    const auto& memory = context.memory;
+    if (!memory.defined() || config_.memory == Memory::positions) {
+      check_length(std::max(q.size(2), k.size(2)));
+      const auto i = positions_of(heads.x, context);
+      const auto j =
+          memory.defined() ? positions_of(memory, {.mask = {.keep = context.mask.keep}}) : i;
+      const auto m = length_of(heads, context);
+      q = rotated(q, i, m);
+      k = rotated(k, j, m);
+    }
+    return normalised(
+        feature_sums(q, without_padding(k, context.mask.keep), heads.v, context.mask.causal),
+        heads);
+  }
+
+  void open(State& state, const Heads& empty, int64_t capacity, Context&) override {
+    check_length(capacity);
+    open_feature_sums(state, empty, 2 * empty.k.size(3));
+  }
+
+  Tensor grow(const Heads& heads, State& state, Context& context) override {
+    const auto m = length_of(heads, context);
+    const auto q = rotated(features(heads.q), context.positions, m);
+    const auto k = rotated(features(heads.k), context.positions, m);
+    return normalised(grow_feature_sums(q, without_padding(k, context.mask.keep), heads.v, state),
+                      heads);
+  }
+
+ private:
+  // Features, angles and sums are float32 at least: a half type cannot tell positions beyond 2048
+  // apart.
+  Tensor features(const Tensor& x) const {
+    const auto y = x.to(wide(x));
+    return config_.map == Map::relu ? y.relu() : at::elu(y) + 1;
+  }
+
+  // [x cos a, x sin a] with a = pi t / 2M: [B, H, N, D] -> [B, H, N, 2 D].
+  static Tensor rotated(const Tensor& x, const Tensor& positions, const Tensor& m) {
+    const auto a =
+        (positions.to(x.scalar_type()) * (std::numbers::pi / 2 / m)).unsqueeze(1).unsqueeze(-1);
+    return at::cat({x * a.cos(), x * a.sin()}, -1);
+  }
+
+  // M, [1, 1], or [B, 1] when it is the number of real queries or keys, whichever is larger.
+  Tensor length_of(const Heads& heads, const Context& context) const {
+    const auto options = heads.q.options().dtype(wide(heads.q));
+    if (config_.length == Length::fixed)
+      return at::full({1, 1}, static_cast<double>(longest_), options);
+    const auto count = [&](const Tensor& keep, int64_t tokens) {
+      return keep.defined() ? keep.sum(1, true).clamp_min(1).to(options.dtype())
+                            : at::full({1, 1}, static_cast<double>(tokens), options);
+    };
+    const auto keys = count(context.mask.keep, heads.k.size(2));
+    if (!context.memory.defined()) return keys;
+    return at::maximum(keys, count(context.mask.query_keep, heads.q.size(2)));
+  }
+
+  Tensor normalised(const FeatureSums& sums, const Heads& heads) const {
+    return (sums.values / sums.weights.clamp_min(config_.epsilon)).to(heads.v.scalar_type());
+  }
+
+  // Further apart than M the cosine is negative.
+  void check_length(int64_t tokens) const {
+    TORCH_CHECK(config_.length == Length::current || tokens <= longest_, "cosformer: ", tokens,
+                " tokens, but max_length is ", longest_);
+  }
+
+  static int64_t model_length(const Site& site) {
+    const auto& shape = site.shape;
+    return site.cross ? std::max(shape.max_length, shape.source_length()) : shape.max_length;
+  }
+
+  Config config_;
+  int64_t longest_;
+};
+
+Promises promises(const Config& c) {
+  const bool fixed = c.length == Length::fixed;
+  return {.future = fixed ? Future::exact : Future::refused,
+          .cross = true,
+          .decode = fixed && c.memory == Memory::content,
+          .positional = true};
+}
+
+Attention make(const Site& site, const Config& c) {
+  return std::make_shared<Cosformer>(site, c);
+}
+
+}  // namespace
+
+Mechanism cosformer_mechanism() {
+  return over_heads<Config>(
+      {.name = "cosformer",
+       .family = "kernel",
+       .paper = "arXiv:2202.08791",
+       .cost = "O(N D^2)",
+       .summary = "Linear attention with relu features and a cosine that favours near tokens.",
+       .exact = "one key: its value; max_length -> infinity: linear attention with relu",
+       .variants = {{"elu", "{map: elu}"},
+                    {"current", "{length: current}"},
+                    {"positions", "{memory: positions}"},
+                    {"reference", "{length: current, memory: positions}"}}},
+      promises, make);
+}
+
+}  // namespace longbow
