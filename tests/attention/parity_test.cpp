@@ -210,6 +210,32 @@ void check_fnet(const Case& c) {
   expect_gradient(c, "x", x.grad());
 }
 
+void check_kvt(const Case& c) {
+  const auto options = "{k: " + std::to_string(c.integer("topk")) + "}";
+  c.has("q") ? check_core(c, "kvt", options) : check_projected(c, "kvt", options);
+}
+
+// The authors' code: values are the queries, scores read the whole width.
+void check_fastformer(const Case& c) {
+  const auto x = c.at("x").requires_grad_();
+  Layer layer("fastformer",
+              {.shape = {.width = x.size(2), .heads = c.integer("heads"), .max_length = 64}},
+              "{share_qv: true, score_scope: full}");
+  const std::pair<const char*, const char*> names[] = {
+      {"query", "q"}, {"key", "k"}, {"transform", "r"}};
+  for (const auto& [ours, theirs] : names) {
+    layer.set(std::string(ours) + ".weight", c.at(std::string("w") + theirs));
+    layer.set(std::string(ours) + ".bias", c.at(std::string("b") + theirs));
+  }
+  for (const std::string which : {"q", "k"}) {
+    const std::string ours = which == "q" ? "query_score" : "key_score";
+    layer.set(ours + ".weight", c.at("score_" + which));
+    layer.set(ours + ".bias", c.at("score_" + which + "_bias"));
+  }
+  const auto mask = mask_of(c);
+  expect_output(c, layer(x, {.mask = mask}), mask.keep.unsqueeze(-1).to(at::kDouble));
+}
+
 void check_linear(const Case& c) {
   check_core(c, "linear", "{epsilon: 1e-6}");
 }
@@ -225,7 +251,9 @@ const std::map<std::string, std::vector<void (*)(const Case&)>> kReaders = {
     {"bert-self", {check_softmax, check_softmax_naive}},
     {"bert-cross", {check_softmax, check_softmax_naive}},
     {"cosformer", {check_cosformer}},
+    {"fastformer-wuch15", {check_fastformer}},
     {"fnet-mix", {check_fnet}},
+    {"kvt", {check_kvt}},
     {"linear-idiap-elu", {check_linear}},
     {"linformer-lucid", {check_linformer}},
     {"local", {check_local}},
@@ -245,12 +273,12 @@ const std::map<std::string, std::string> kSetAside = {
      "start of the iteration scaled over the whole batch: one row changes another"},
     {"nystrom-mlpen", "empty landmarks take part"},
     {"nystromformer", kNoReader},
+    {"fastformer-lucid", "a global key of the raw keys, and one transform per head"},
+    {"kvt-xt", "a whole encoder"},
     {"bert-layer", "a whole block with post-norm, not one mixer"},
     {"fnet-layer", "a whole block with post-norm, not one mixer"},
     {"abc", kNoReader},
     {"aft", kNoReader},
-    {"fastformer", kNoReader},
-    {"kvt", kNoReader},
     {"luna", kNoReader},
     {"performer", kNoReader},
     {"rfa", kNoReader},
