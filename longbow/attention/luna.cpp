@@ -1,0 +1,244 @@
+// Luna (Ma et al., 2021, arXiv:2106.01540): a short extra sequence P [R, C] packs the tokens, and
+// the tokens read what it packed; P goes on to the next layer:
+//   Y = softmax(P W_pq (X W_pk)^T) (X W_pv)     pack, R queries, no output projection
+//   o = softmax(X W_q (Y W_k)^T) (Y W_v)        read, R keys
+//   P' = LN(P + Y)
+// each with its 1 / sqrt(width of a head). Causally slot j holds a running mean instead:
+//   w_tj = psi(x_t W_pk . p_j),  K_tj = 1/t sum_{i<=t} w_ij k_i,  V_tj = 1/t sum_{i<=t} w_ij v_i,
+//   o_t = sum_j softmax_j(q_t . K_tj) V_tj,
+// which is two causal products, and P stays as it is.
+// Exact when R = M and the pack copies each token into a slot of its own.
+#include <ATen/ATen.h>
+
+#include <numbers>
+
+#include "longbow/attention/mechanism.h"
+#include "longbow/nn/feature_attention.h"
+#include "longbow/nn/softmax.h"
+
+namespace longbow {
+namespace {
+
+enum class Psi { softplus, elu };
+constexpr std::array<std::string_view, 2> names_of(Psi) {
+  return {"softplus", "elu"};
+}
+
+struct Config {
+  int64_t length = 16;
+  bool tied = true;
+  int64_t pack_heads = 0;
+  Psi psi = Psi::softplus;
+  double dropout = 0;
+};
+template <class V>
+void fields(V& v, Config& c) {
+  v("length", c.length, "slots of the extra sequence", range(1, 65536));
+  v("tied", c.tied, "one projection for keys and values, in the pack and in the read");
+  v("pack_heads", c.pack_heads, "heads of the bidirectional pack; 0 = as many as the read has",
+    at_least(0));
+  v("psi", c.psi, "weights of the causal pack: log2(1 + 2^x), or elu(x) + 1");
+  v("dropout", c.dropout, "rate on the weights and on what is added to the extra sequence",
+    range(0, 0.99));
+}
+
+class Luna : public MixerImpl {
+ public:
+  Luna(const Site& site, const Config& config)
+      : config_(config),
+        heads_(site.shape.heads),
+        pack_heads_(config.pack_heads > 0 ? config.pack_heads : heads_),
+        path_(site.path) {
+    const auto& shape = site.shape;
+    const int64_t width = shape.width, source = site.cross ? shape.source_width() : width;
+    for (const int64_t heads : {heads_, pack_heads_})
+      TORCH_CHECK(width % heads == 0, "luna: ", heads, " heads do not divide the width ", width,
+                  " of the extra sequence");
+    pack_query_ = projection(site, "pack_query", width, width);
+    pack_key_ = projection(site, "pack_key", source, width);
+    pack_value_ = config.tied ? pack_key_ : projection(site, "pack_value", source, width);
+    query_ = projection(site, "query", width, shape.inner());
+    key_ = projection(site, "key", width, shape.inner());
+    value_ = config.tied ? key_ : projection(site, "value", width, shape.inner());
+    output_ = linear(site, "output", shape.inner(), width);
+    norm_ = register_module("norm", std::make_shared<LayerNorm>(width));
+    p_ = sequence(site);
+  }
+
+ protected:
+  Tensor mix(const Tensor& x, Context& context) override {
+    const auto source = context.memory.defined() ? context.memory : x;
+    if (!context.mask.causal) return read(x, pack(source, context), context);
+    const auto seen = count(x.size(1), source, context.mask.keep);
+    return running(x, source, carried(context), context,
+                   [&](const char*, const Tensor& a, const Tensor& b, const Tensor& c) {
+                     return feature_sums(a, b, c, true).values / seen;
+                   });
+  }
+
+  // A memory is packed here, once. Without one the state is the two running sums; a P that came
+  // from elsewhere is kept beside them, and a lane that begins anew returns to the stack's.
+  void open(State& state, int64_t lanes, int64_t, Context& context) override {
+    if (context.memory.defined()) {
+      const auto packed = pack(context.memory, context);
+      state.lane["keys"] = packed.keys;
+      state.lane["values"] = packed.values;
+      state.lane["there"] = packed.there.defined()
+                                ? packed.there
+                                : at::ones({lanes, 1, 1, 1}, p_.options().dtype(at::kBool));
+    } else {
+      const auto empty = [&](int64_t width) {
+        return Heads{.v = at::zeros({lanes, heads_, 0, width}, p_.options())};
+      };
+      const int64_t head = query_->weight.size(0) / heads_;
+      open_feature_sums(state.child["keys"], empty(config_.length), head);
+      open_feature_sums(state.child["values"], empty(head), config_.length);
+      if (context.carry.count("luna")) {
+        state.lane["p"] = context.carry.at("luna").expand({lanes, -1, -1});
+        state.lane["has_p"] = at::ones({lanes, 1, 1}, p_.options().dtype(at::kBool));
+      }
+    }
+    for (const auto& [name, tensor] : state.lane) state.fill[name] = 0;
+  }
+
+  Tensor grow(const Tensor& x, State& state, Context& context) override {
+    if (state.lane.count("keys"))
+      return read(x, {state.lane.at("keys"), state.lane.at("values"), state.lane.at("there")},
+                  context);
+    const auto p = state.lane.count("p") ? at::where(state.lane.at("has_p"), state.lane.at("p"), p_)
+                                         : p_.unsqueeze(0);
+    const auto seen = (context.positions + 1).unsqueeze(1).unsqueeze(-1);  // [B, 1, T, 1]
+    return running(x, x, p, context,
+                   [&](const char* name, const Tensor& a, const Tensor& b, const Tensor& c) {
+                     return grow_feature_sums(a, b, c, state.child.at(name)).values / seen;
+                   });
+  }
+
+ private:
+  struct Packed {
+    Tensor keys, values;  // [B, H, R, D]
+    Tensor there;         // [B, 1, 1, 1] bool: a row without any real token packs nothing
+  };
+
+  Packed pack(const Tensor& source, Context& context) const {
+    const auto p = carried(context);  // [B or 1, R, C]
+    const auto& keep = context.mask.keep;
+    const auto real = keep.defined() ? keep.unsqueeze(1).unsqueeze(1) : Tensor();
+    const auto split = [&](const Tensor& t) { return split_heads(t, pack_heads_); };
+    const auto k = (*pack_key_)(source), v = config_.tied ? k : (*pack_value_)(source);
+    const Weighing weighing = {config_.dropout, is_training(), path_ + ".pack"};
+    const auto y = merge_heads(softmax_read(split(scaled((*pack_query_)(p), pack_heads_)), split(k),
+                                            split(v), real, weighing, context));  // [B, R, C]
+    context.carry["luna"] =
+        (*norm_)(p + dropout(y, config_.dropout, is_training(), context, path_ + ".p.dropout"));
+    const auto keys = split_heads((*key_)(y), heads_);
+    return {keys, config_.tied ? keys : split_heads((*value_)(y), heads_),
+            real.defined() ? real.any(-1, true) : Tensor()};
+  }
+
+  Tensor read(const Tensor& x, const Packed& packed, Context& context) const {
+    const auto q = split_heads(scaled((*query_)(x), heads_), heads_);
+    const Weighing weighing = {config_.dropout, is_training(), path_};
+    return (*output_)(
+        merge_heads(softmax_read(q, packed.keys, packed.values, packed.there, weighing, context)));
+  }
+
+  // The causal form; mean(name, a, b, c)_t is 1/t sum_{i<=t} (a_t . b_i) c_i. A memory first takes
+  // the width of the model, as its packed tokens do.
+  template <class Mean>
+  Tensor running(const Tensor& x, const Tensor& source, const Tensor& p, Context& context,
+                 const Mean& mean) const {
+    const auto type = wide(x);
+    const auto by_head = [&](const Tensor& t) { return split_heads(t, heads_).to(type); };
+    const auto tokens = context.memory.defined() ? (*pack_value_)(source) : source;
+    const auto q = by_head(scaled((*query_)(x), heads_)), k = by_head((*key_)(tokens)),
+               v = config_.tied ? k : by_head((*value_)(tokens));
+    const auto slots = by_head(scaled((*pack_query_)(p), heads_));  // [B or 1, H, R, C / H]
+    const auto w = without_padding(
+        psi(by_head((*pack_key_)(source)).matmul(slots.transpose(-2, -1))), context.mask.keep);
+    const auto weights = mean("keys", q, k, w).softmax(-1);  // [B, H, N, R]
+    if (context.maps) (*context.maps)[path_] = weights.detach();
+    const auto kept = dropout(weights, config_.dropout, is_training(), context, path_ + ".dropout");
+    return (*output_)(merge_heads(mean("values", kept, w, v)).to(x.scalar_type()));
+  }
+
+  Tensor psi(const Tensor& x) const {
+    constexpr double kLinearBeyond = 40;  // exp(-40) is nothing beside 40, even in float64
+    return config_.psi == Psi::elu ? at::elu(x) + 1
+                                   : at::softplus(x, std::numbers::ln2, kLinearBeyond);
+  }
+
+  // Real tokens that each query sees, aligned at the end; at least 1. [B or 1, 1, N, 1]
+  static Tensor count(int64_t queries, const Tensor& source, const Tensor& keep) {
+    const int64_t keys = source.size(1);
+    const auto options = source.options().dtype(at::kLong);
+    const auto up_to =
+        keep.defined() ? keep.cumsum(1) : at::arange(1, keys + 1, options).unsqueeze(0);
+    const auto aligned = at::constant_pad_nd(up_to, {queries - keys, 0});
+    return aligned.clamp_min(1).unsqueeze(1).unsqueeze(-1);
+  }
+
+  Tensor carried(const Context& context) const {
+    const auto found = context.carry.find("luna");
+    return found == context.carry.end() ? p_.unsqueeze(0) : found->second;
+  }
+
+  static Tensor scaled(const Tensor& x, int64_t heads) {
+    return x / std::sqrt(static_cast<double>(x.size(-1) / heads));
+  }
+
+  // The paper starts all but the output projection smaller.
+  std::shared_ptr<Linear> projection(const Site& site, const std::string& name, int64_t in,
+                                     int64_t out) {
+    const auto result = linear(site, name, in, out);
+    const at::NoGradGuard no_grad;
+    if (site.init == "paper") result->weight.mul_(1 / std::numbers::sqrt2);
+    return result;
+  }
+
+  // The stack's first P, or the layer's own when there is no stack.
+  Tensor sequence(const Site& site) {
+    const int64_t width = site.shape.width;
+    const std::vector<int64_t> shape = {config_.length, width};
+    const double deviation = site.init == "bert" ? 0.02 : 1 / std::sqrt(static_cast<double>(width));
+    if (!site.shared) return parameter("p", initial_normal(site, "p", shape, deviation));
+    Site stack = site;
+    stack.path = "";
+    return site.shared->parameter(
+        "luna_p", shape, [&] { return initial_normal(stack, "luna_p", shape, deviation); });
+  }
+
+  Config config_;
+  int64_t heads_, pack_heads_;
+  std::string path_;
+  std::shared_ptr<Linear> pack_query_, pack_key_, pack_value_, query_, key_, value_, output_;
+  std::shared_ptr<LayerNorm> norm_;
+  Tensor p_;  // [R, C]
+};
+
+Promises promises(const Config&) {
+  return {.future = Future::exact, .cross = true, .decode = true};
+}
+
+Mixer make(const Site& site, const Config& c) {
+  return std::make_shared<Luna>(site, c);
+}
+
+}  // namespace
+
+Mechanism luna_mechanism() {
+  return over_tokens<Config>(
+      {.name = "luna",
+       .family = "low rank",
+       .paper = "arXiv:2106.01540",
+       .cost = "O(N R D)",
+       .summary = "A short extra sequence packs the tokens, the tokens read it, and it goes on to "
+                  "the next layer.",
+       .exact = "length = M and a pack that copies each token: softmax",
+       .variants = {{"untied", "{length: 5, tied: false}"},
+                    {"pack_heads", "{length: 5, pack_heads: 4}"},
+                    {"elu", "{length: 5, psi: elu, tied: false, pack_heads: 1}"}}},
+      promises, make);
+}
+
+}  // namespace longbow
