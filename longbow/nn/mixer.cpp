@@ -103,6 +103,8 @@ Tensor MixerImpl::extend(const Tensor& x, State& state, Context& context) {
   inner.positions = state.seen.unsqueeze(1) + positions_of(x, {.mask = {.keep = inner.mask.keep}});
   auto y = grow(align ? order->forth(x) : x, state, inner);
   if (align) y = order->back(y);
+  context.carry = inner.carry;
+  context.loss = inner.loss;
   state.seen = state.seen + (keep.defined() ? keep.sum(1) : at::full_like(state.seen, x.size(1)));
   return zero_where_padded(y, keep);
 }

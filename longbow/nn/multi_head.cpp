@@ -58,9 +58,12 @@ class MultiHead : public MixerImpl {
       crossing.memory = memory->second;
       crossing.mask = {.query_keep = context.mask.keep};
       if (state.lane.count("memory_keep")) crossing.mask.keep = state.lane.at("memory_keep");
-      return merged(attention_->attend(
+      const auto y = attention_->attend(
           {q, state.lane.at("memory_keys"), state.lane.at("memory_values"), x, crossing.memory},
-          crossing));
+          crossing);
+      context.carry = crossing.carry;
+      context.loss = crossing.loss;
+      return merged(y);
     }
     return merged(
         attention_->grow({q, split((*key_)(x)), split((*value_)(x)), x, x}, state, context));
