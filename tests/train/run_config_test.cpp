@@ -35,7 +35,8 @@ TEST(RunConfig, MistakesAreFoundBeforeAnyDataIsOpened) {
             "set model.head_width");
   EXPECT_EQ(mistake("task: recall\nmodel: {width: 10, heads: 3, head_width: 4}"), "");
   EXPECT_EQ(mistake("task: recall\nmodel:\n  causal: true\n  attention: fnet"),
-            "run.yaml:4: fnet is not causal; mechanisms that are: linear, local, softmax");
+            "run.yaml:4: fnet is not causal; mechanisms that are: " +
+                mechanisms_that([](const Promises& p) { return p.future != Future::refused; }));
   EXPECT_EQ(mistake("task: recall\ndata: {path: nowhere}"),
             "run.yaml:2: data.path 'nowhere' does not exist; make it with `longbow data make "
             "recall --out DIR`");
