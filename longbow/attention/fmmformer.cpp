@@ -1,0 +1,243 @@
+// FMMformer (Nguyen et al., 2021, arXiv:2108.02347): as in the fast multipole method, near tokens
+// are read exactly and far ones through a few kernels of low rank:
+//   o_i = w * near_i + sum_l u_l * far_i^l,
+//   near_i  = softmax attention over |i - j| <= band,
+//   far_i^l = S_l^T phi_l(q_i) / (z_l . phi_l(q_i) + eps),   S_l = sum_j phi_l(k_j) v_j^T,
+//   z_l = sum_j phi_l(k_j),
+// with learned blend weights w, u_l. Keys inside the band count in both fields.
+// Exact when the band covers the sequence and u = 0; with w = 0 and one map it is linear attention.
+#include <ATen/ATen.h>
+
+#include <set>
+
+#include "longbow/attention/mechanism.h"
+#include "longbow/nn/feature_attention.h"
+#include "longbow/nn/softmax.h"
+
+namespace longbow {
+namespace {
+
+enum class Map { elu, flipped, tanh };
+constexpr std::array<std::string_view, 3> names_of(Map) {
+  return {"elu", "flipped", "tanh"};
+}
+enum class Blend { free, sigmoid, alpha };
+constexpr std::array<std::string_view, 3> names_of(Blend) {
+  return {"free", "sigmoid", "alpha"};
+}
+enum class Per { channel, head, layer };
+constexpr std::array<std::string_view, 3> names_of(Per) {
+  return {"channel", "head", "layer"};
+}
+enum class FarNorm { denominator, none };
+constexpr std::array<std::string_view, 2> names_of(FarNorm) {
+  return {"denominator", "none"};
+}
+
+struct Config {
+  int64_t band = 10;
+  std::vector<Map> maps = {Map::elu};
+  Blend blend = Blend::free;
+  Per per = Per::channel;
+  FarNorm far_norm = FarNorm::denominator;
+  double epsilon = 1e-6;
+  double dropout = 0;
+};
+template <class V>
+void fields(V& v, Config& c) {
+  v("band", c.band, "near field: keys at most this many tokens away", range(0, 65536));
+  v("maps", c.maps, "far field: elu(x) + 1, elu(-x) + 1 (flipped), tanh(x) + 1, each at most once");
+  v("blend", c.blend,
+    "weights of the fields: free, sigmoids of free ones, or alpha near + (1 - alpha) mean of far");
+  v("per", c.per, "a blend weight for each channel, for each head, or for the layer");
+  v("far_norm", c.far_norm,
+    "far sums are divided by the sum of their weights, or by the root of the number of keys");
+  v("epsilon", c.epsilon, "added to the denominator of the far field", above(0));
+  v("dropout", c.dropout, "rate on the weights of the near field", range(0, 0.99));
+}
+
+constexpr int64_t kBlock = 32;  // least queries that share a block of keys
+
+class FMMformer : public AttentionImpl {
+ public:
+  FMMformer(const Site& site, const Config& config)
+      : config_(config),
+        rank_(static_cast<int64_t>(config.maps.size())),
+        crossing_(site.cross),
+        path_(site.path),
+        scale_(1 / std::sqrt(static_cast<double>(site.shape.head()))) {
+    TORCH_CHECK(rank_ > 0, "fmmformer: maps is empty, but the far field needs one");
+    const std::set<Map> different(config.maps.begin(), config.maps.end());
+    TORCH_CHECK(different.size() == config.maps.size(), "fmmformer: maps names a map twice");
+    const int64_t heads = config.per == Per::layer ? 1 : site.shape.heads;
+    const int64_t width = config.per == Per::channel ? site.shape.head() : 1;
+    const Hint hint = {.decay = false};
+    if (config.blend == Blend::alpha) {
+      alpha_ = parameter("alpha", at::full({heads, width}, 0.5), hint);
+      return;
+    }
+    const double start = config.blend == Blend::free ? 1 / static_cast<double>(rank_) : 0;
+    far_ = parameter("far", at::full({rank_, heads, width}, start), hint);
+    if (!crossing_) near_ = parameter("near", at::zeros({heads, width}), hint);
+  }
+
+  Tensor attend(const Heads& heads, Context& context) override {
+    const bool causal = context.mask.causal;
+    const auto q = features(heads.q), k = key_features(heads, context);  // [B, L H, N, D]
+    const auto far = normalised(feature_sums(q, k, beside(heads.v), causal), [&] {
+      const auto one = [](const Tensor& x) {
+        return at::ones_like(x.narrow(1, 0, 1).narrow(3, 0, 1));
+      };
+      const auto keys = without_padding(one(k), context.mask.keep);
+      return feature_sums(one(q), keys, one(k), causal).weights;
+    });
+    if (crossing_ || context.memory.defined()) return blended({}, far, heads);
+    return blended(near_field(heads, context), far, heads);
+  }
+
+  // The sums of the far field, and a ring of the last `band` keys; slot = position mod size, one
+  // more slot for padded tokens.
+  void open(State& state, const Heads& empty, int64_t capacity, Context&) override {
+    auto side_by_side = empty;
+    side_by_side.v = beside(empty.v);
+    open_feature_sums(state, side_by_side, empty.k.size(3));
+    const auto& like = empty.k;
+    const int64_t b = like.size(0), h = like.size(1);
+    const int64_t slots = std::max<int64_t>(std::min(config_.band, capacity), 1) + 1;
+    state.add("keys", {b, h, slots, like.size(3)}, like.options());
+    state.add("values", {b, h, slots, like.size(3)}, like.options());
+    state.add("positions", {b, 1, slots, 1}, like.options().dtype(at::kLong), -1);
+  }
+
+  Tensor grow(const Heads& heads, State& state, Context& context) override {
+    const auto q = features(heads.q), k = key_features(heads, context);
+    const auto far = normalised(grow_feature_sums(q, k, beside(heads.v), state), [&] {
+      return (context.positions + 1).unsqueeze(1).unsqueeze(-1);  // [B, 1, T, 1]
+    });
+    if (crossing_) return blended({}, far, heads);
+    const int64_t ring = state.lane.at("keys").size(2) - 1;
+    const auto near = in_pieces(heads, context, ring, [&](const Heads& piece, Context& inner) {
+      return grow_near_field(piece, state, inner);
+    });
+    return blended(near, far, heads);
+  }
+
+ private:
+  // Blocks of W queries, each beside its own keys and those up to `band` tokens around them.
+  Tensor near_field(const Heads& heads, Context& context) {
+    const int64_t n = heads.q.size(2), back = std::min(config_.band, n);
+    const int64_t ahead = context.mask.causal ? 0 : back;
+    const int64_t w = std::min(std::max(back, kBlock), n), blocks = (n + w - 1) / w;
+    const int64_t missing = blocks * w - n, reach = back + w + ahead;
+    const auto around = [&](const Tensor& x) {  // [B, H, N, D] -> [B, H, K, D, reach]
+      return at::constant_pad_nd(x, {0, 0, back, ahead + missing}).unfold(2, reach, w);
+    };
+    const auto options = heads.q.options().dtype(at::kLong);
+    const auto distance =  // i - j, the same in every block
+        at::arange(w, options).unsqueeze(1) - at::arange(-back, w + ahead, options);
+    const auto& keep = context.mask.keep;
+    const auto real = keep.defined() ? keep : at::ones({1, n}, options.dtype(at::kBool));
+    const auto visible =
+        within(distance, context.mask.causal).logical_and(around(real.unsqueeze(1).unsqueeze(-1)));
+    const auto q = at::constant_pad_nd(heads.q, {0, 0, 0, missing}).unflatten(2, {blocks, w});
+    const auto y = read(q, around(heads.k).transpose(-2, -1), around(heads.v).transpose(-2, -1),
+                        visible, context);  // [B, H, K, W, D]
+    return y.flatten(2, 3).narrow(2, 0, n);
+  }
+
+  // New keys stand beside the ring while they are read.
+  Tensor grow_near_field(const Heads& heads, State& state, Context& context) {
+    auto &keys = state.lane.at("keys"), &values = state.lane.at("values"),
+         &positions = state.lane.at("positions");
+    const int64_t ring = keys.size(2) - 1;
+    const auto by_token = [](const Tensor& x) { return x.unsqueeze(1).unsqueeze(-1); };
+    const auto fresh = slots_of(heads, context, -1);  // [B, T], -1: padded
+    const auto i = by_token(context.positions);       // [B, 1, T, 1]
+    const auto j = at::cat({positions, by_token(fresh)}, 2).transpose(-2, -1);
+    const auto visible = within(i - j, true).logical_and(j >= 0);
+    const auto y =
+        read(heads.q, at::cat({keys, heads.k}, 2), at::cat({values, heads.v}, 2), visible, context);
+    const auto slots = fresh.remainder(ring).masked_fill(fresh < 0, ring);
+    write_slots(keys, slots, heads.k);
+    write_slots(values, slots, heads.v);
+    write_slots(positions, slots, by_token(fresh));
+    return y;
+  }
+
+  Tensor within(const Tensor& distance, bool causal) const {
+    return (distance <= config_.band).logical_and(distance >= (causal ? 0 : -config_.band));
+  }
+
+  Tensor read(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible,
+              Context& context) {
+    return softmax_read(q * scale_, k, v, visible, {config_.dropout, is_training(), path_},
+                        context);
+  }
+
+  // The maps stand side by side as heads do: [B, H, N, D] -> [B, L H, N, D], float32 at least.
+  Tensor features(const Tensor& x) const {
+    const auto y = x.to(wide(x));
+    std::vector<Tensor> mapped;
+    for (const auto map : config_.maps)
+      mapped.push_back((map == Map::tanh ? y.tanh() : at::elu(map == Map::elu ? y : -y)) + 1);
+    return at::cat(mapped, 1);
+  }
+  Tensor key_features(const Heads& heads, const Context& context) const {
+    return without_padding(features(heads.k), context.mask.keep);
+  }
+  Tensor beside(const Tensor& v) const { return v.repeat({1, rank_, 1, 1}); }
+
+  // [B, L, H, N, D]; `count` says how many keys a query sees, [B, 1, N, 1].
+  template <class F>
+  Tensor normalised(const FeatureSums& sums, const F& count) const {
+    const auto far = config_.far_norm == FarNorm::denominator
+                         ? sums.values / (sums.weights + config_.epsilon)
+                         : sums.values * count().clamp_min(1).to(sums.values.scalar_type()).rsqrt();
+    return far.unflatten(1, {rank_, -1});
+  }
+
+  // w near + sum_l u_l far_l; without `near` the far field alone.
+  Tensor blended(const Tensor& near, const Tensor& far, const Heads& heads) const {
+    const auto weight = [&](const Tensor& x) {  // [H, D] -> [H, 1, D]
+      const auto y = x.to(far.scalar_type()).unsqueeze(-2);
+      return config_.blend == Blend::sigmoid ? y.sigmoid() : y;
+    };
+    const bool shared = alpha_.defined();
+    auto y = shared ? (1 - weight(alpha_)) * far.mean(1) : (weight(far_) * far).sum(1);
+    if (near.defined()) y = y + weight(shared ? alpha_ : near_) * near;
+    return y.to(heads.v.scalar_type());
+  }
+
+  Config config_;
+  int64_t rank_;
+  bool crossing_;
+  std::string path_;
+  double scale_;
+  Tensor near_, far_, alpha_;  // [H, D], [L, H, D], [H, D]; 1 for what shares a weight
+};
+
+Promises promises(const Config&) {
+  return {.future = Future::exact, .cross = true, .decode = true, .positional = true};
+}
+
+Attention make(const Site& site, const Config& c) {
+  return std::make_shared<FMMformer>(site, c);
+}
+
+}  // namespace
+
+Mechanism fmmformer_mechanism() {
+  return over_heads<Config>(
+      {.name = "fmmformer",
+       .family = "kernel",
+       .paper = "arXiv:2108.02347",
+       .cost = "O(N (W + L D) D)",
+       .summary = "A band of softmax attention for near tokens, feature maps for the far ones.",
+       .exact = "band >= N - 1 and no far weight: softmax; one map and no near weight: linear",
+       .variants = {{"sigmoid", "{band: 3, maps: [elu, flipped, tanh], blend: sigmoid, per: head}"},
+                    {"alpha", "{band: 40, maps: [flipped, elu], blend: alpha, per: layer}"},
+                    {"sums", "{band: 0, maps: [tanh, elu], far_norm: none}"}}},
+      promises, make);
+}
+
+}  // namespace longbow
