@@ -1,0 +1,186 @@
+#include "tests/attention/parity.h"
+
+namespace longbow::parity {
+namespace {
+
+std::map<std::string, Entry>& entries() {
+  static std::map<std::string, Entry> all;
+  return all;
+}
+
+}  // namespace
+
+Reader::Reader(const std::string& beginning, std::vector<Check> checks) {
+  entries()[beginning].checks = std::move(checks);
+}
+
+SetAside::SetAside(const std::string& beginning, const std::string& reason) {
+  entries()[beginning].reason = reason;
+}
+
+const Entry* find_entry(const std::string& name) {
+  const std::pair<const std::string, Entry>* best = nullptr;
+  for (const auto& entry : entries())
+    if (name.rfind(entry.first, 0) == 0 && (!best || entry.first.size() > best->first.size()))
+      best = &entry;
+  return best ? &best->second : nullptr;
+}
+
+int64_t Case::integer(const std::string& key) const {
+  const auto* value = config.find(key);
+  TORCH_CHECK(value, name, ": its config has no ", key);
+  return as_integer(*value, key);
+}
+int64_t Case::integer(const std::string& key, int64_t fallback) const {
+  const auto* value = config.find(key);
+  return value && !value->is_null() ? as_integer(*value, key) : fallback;
+}
+double Case::number(const std::string& key, double fallback) const {
+  const auto* value = config.find(key);
+  return value && !value->is_null() ? as_number(*value, key) : fallback;
+}
+bool Case::flag(const std::string& key, bool fallback) const {
+  const auto* value = config.find(key);
+  return value && !value->is_null() ? as_boolean(*value, key) : fallback;
+}
+std::string Case::text(const std::string& key, const std::string& fallback) const {
+  const auto* value = config.find(key);
+  return value && !value->is_null() ? as_string(*value, key) : fallback;
+}
+
+Layer::Layer(const std::string& mechanism, const Site& site, const std::string& options)
+    : mixer_(make_mixer(mechanism, site, options)) {
+  mixer_->to(at::kDouble);
+  mixer_->eval();
+  const at::NoGradGuard no_grad;
+  for (auto& parameter : mixer_->parameters()) parameter.zero_();
+}
+
+void Layer::set(const std::string& name, const Tensor& value) {
+  const at::NoGradGuard no_grad;
+  const auto parameters = mixer_->named_parameters(), buffers = mixer_->named_buffers();
+  const auto* found = parameters.find(name);
+  if (!found) found = buffers.find(name);
+  ASSERT_TRUE(found) << "no parameter or buffer is called " << name;
+  ASSERT_EQ(found->sizes(), value.sizes()) << name;
+  auto target = *found;
+  target.copy_(value);
+}
+
+Tensor Layer::gradient(const std::string& name) const {
+  return mixer_->named_parameters()[name].grad();
+}
+
+void expect_gradient(const Case& c, const std::string& name, const Tensor& got) {
+  if (!c.has("grad_" + name)) return;
+  const auto want = c.at("grad_" + name);
+  const double scale = std::max(1.0, want.abs().max().item<double>());
+  EXPECT_NEAR_TENSOR(got, want, (Tolerance{2e-7 * scale, 0})) << c.name << ": gradient of " << name;
+}
+
+void expect_output(const Case& c, const Tensor& got, const Tensor& rows) {
+  auto want = c.at("y"), weights = c.at("g");
+  if (rows.defined()) {
+    want = want * rows;
+    weights = weights * rows;
+  }
+  EXPECT_NEAR_TENSOR(rows.defined() ? got * rows : got, want, (Tolerance{1e-12, 1e-12})) << c.name;
+  (got * weights).sum().backward();
+}
+
+Mask mask_of(const Case& c) {
+  Mask mask;
+  mask.causal = c.flag("causal");
+  if (c.has("keep")) {
+    mask.keep = c.tensors.at("keep").to(at::kBool);
+    mask.ragged = true;
+  }
+  return mask;
+}
+
+void check_projected(const Case& c, const std::string& mechanism, const std::string& options,
+                     const Setter& more) {
+  const auto x = c.at("x").requires_grad_();
+  const std::string source = c.has("context") ? "context" : "memory";
+  const bool crossing = c.has(source);
+  const int64_t heads = c.integer("heads"), inner = c.at("wq").size(0);
+  Context context = {.mask = mask_of(c)};
+  if (crossing) context.memory = c.at(source).requires_grad_();
+  Layer layer(
+      mechanism,
+      {.shape = {.width = x.size(2), .heads = heads, .head_width = inner / heads, .max_length = 64},
+       .cross = crossing},
+      options);
+  const std::pair<const char*, const char*> names[] = {
+      {"query", "q"}, {"key", "k"}, {"value", "v"}, {"output", "o"}};
+  for (const auto& [ours, theirs] : names) {
+    if (!c.has(std::string("w") + theirs)) continue;
+    layer.set(std::string(ours) + ".weight", c.at(std::string("w") + theirs));
+    if (c.has(std::string("b") + theirs))
+      layer.set(std::string(ours) + ".bias", c.at(std::string("b") + theirs));
+  }
+  if (more) more(layer);
+  Tensor rows;
+  if (context.mask.keep.defined() && !crossing)
+    rows = context.mask.keep.unsqueeze(-1).to(at::kDouble);
+  expect_output(c, layer(x, context), rows);
+  expect_gradient(c, "x", x.grad());
+  if (crossing) expect_gradient(c, source, context.memory.grad());
+  for (const auto& [ours, theirs] : names)
+    expect_gradient(c, std::string("w") + theirs, layer.gradient(std::string(ours) + ".weight"));
+}
+
+// They are laid side by side as channels of one token, and each projection picks its own.
+void check_core(const Case& c, const std::string& mechanism, const std::string& options,
+                const Setter& more) {
+  const bool tokens_first = c.text("layout") == "B,N,H,e";
+  const auto channels = [&](const std::string& name) {
+    const auto t = c.at(name);
+    return merge_heads(tokens_first ? t.transpose(1, 2) : t);
+  };
+  const auto q = channels("q").requires_grad_(), k = channels("k").requires_grad_(),
+             v = channels("v").requires_grad_();
+  const int64_t heads = c.at("q").size(tokens_first ? 2 : 1), inner = q.size(2);
+  const bool crossing = q.size(1) != k.size(1);
+  Layer layer(
+      mechanism,
+      {.shape = {.width = 3 * inner, .heads = heads, .head_width = inner / heads, .max_length = 64},
+       .cross = crossing},
+      options);
+  const auto pick = [&](int64_t part) {
+    auto weight = at::zeros({inner, 3 * inner}, at::kDouble);
+    weight.narrow(1, part * inner, inner).copy_(at::eye(inner));
+    return weight;
+  };
+  layer.set("query.weight", pick(0));
+  layer.set("key.weight", pick(1));
+  layer.set("value.weight", pick(2));
+  layer.set("output.weight", pick(0).t());
+  if (more) more(layer);
+  Context context = {.mask = mask_of(c)};
+  Tensor x;
+  if (!crossing) {
+    x = at::cat({q, k, v}, 2);
+  } else {
+    context.memory = at::cat({at::zeros_like(k), k, v}, 2);
+    x = at::cat({q, at::zeros_like(q), at::zeros_like(q)}, 2);
+  }
+  auto y = split_heads(layer(x, context).narrow(2, 0, inner), heads);
+  if (tokens_first) y = y.transpose(1, 2);
+  Tensor rows;
+  if (context.mask.keep.defined() && !crossing) {
+    rows = context.mask.keep.to(at::kDouble);
+    rows = tokens_first ? rows.unsqueeze(-1).unsqueeze(-1) : rows.unsqueeze(1).unsqueeze(-1);
+  }
+  expect_output(c, y, rows);
+  const auto back = [&](const Tensor& gradient) {
+    const auto by_head = split_heads(gradient, heads);
+    return tokens_first ? by_head.transpose(1, 2) : by_head;
+  };
+  if (rows.defined()) return;  // the probe weighs padded rows, which are not ours to match
+  expect_gradient(c, "q", back(q.grad()));
+  expect_gradient(c, "k", back(k.grad()));
+  expect_gradient(c, "v", back(v.grad()));
+}
+
+}  // namespace longbow::parity

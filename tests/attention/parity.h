@@ -1,0 +1,70 @@
+#pragma once
+// What public implementations compute, recorded with their inputs and weights. A row reads its
+// cases in parity_<row>.cpp and registers the reader by the beginning of their names; options come
+// from the metadata of a case, so that other folders with other sizes and options are read too.
+#include <ATen/ATen.h>
+
+#include "longbow/attention/mechanism.h"
+#include "longbow/nn/safetensors.h"
+#include "tests/support/tensor.h"
+
+namespace longbow::parity {
+
+struct Case {
+  std::string name;
+  Node config;
+  Tensors tensors;
+
+  bool has(const std::string& key) const { return tensors.count(key) > 0; }
+  Tensor at(const std::string& key) const { return tensors.at(key).to(at::kDouble); }
+  // Of the config; the fallback where a case does not say.
+  int64_t integer(const std::string& key) const;
+  int64_t integer(const std::string& key, int64_t fallback) const;
+  double number(const std::string& key, double fallback) const;
+  bool flag(const std::string& key, bool fallback = false) const;
+  std::string text(const std::string& key, const std::string& fallback = "") const;
+};
+
+// A layer in float64 whose parameters and buffers are set by name; what is not set is zero.
+class Layer {
+ public:
+  Layer(const std::string& mechanism, const Site& site, const std::string& options);
+  void set(const std::string& name, const Tensor& value);
+  Tensor gradient(const std::string& name) const;
+  Tensor operator()(const Tensor& x, Context context) { return (*mixer_)(x, context); }
+
+ private:
+  Mixer mixer_;
+};
+
+// Values to 1e-12; gradients, where recorded, to the float32 they were rounded to.
+void expect_gradient(const Case& c, const std::string& name, const Tensor& got);
+// `rows` 1 where a query is real, or undefined: padded ones are not compared and carry no gradient.
+void expect_output(const Case& c, const Tensor& got, const Tensor& rows);
+
+Mask mask_of(const Case& c);
+
+// Cases with x, wq, wk, wv, wo and whatever biases there are; `more` sets what else the layer has.
+using Setter = std::function<void(Layer&)>;
+void check_projected(const Case& c, const std::string& mechanism, const std::string& options,
+                     const Setter& more = {});
+// Cases with q, k, v [B, H, N, D] (or [B, N, H, D] where the config says so) and no projections.
+void check_core(const Case& c, const std::string& mechanism, const std::string& options,
+                const Setter& more = {});
+
+// By the beginning of a case's name; of all readers and reasons the longest beginning decides.
+using Check = std::function<void(const Case&)>;
+struct Reader {
+  Reader(const std::string& beginning, std::vector<Check> checks);
+};
+struct SetAside {
+  SetAside(const std::string& beginning, const std::string& reason);
+};
+
+struct Entry {
+  std::vector<Check> checks;
+  std::string reason;  // of a case that is not read
+};
+const Entry* find_entry(const std::string& name);  // null when nobody knows the case
+
+}  // namespace longbow::parity
