@@ -49,4 +49,10 @@ Mixer make_mixer(const std::string& name, const Site& site, const std::string& o
   return make_mixer(node, site);
 }
 
+Block make_block(const Node& options, const Site& site, BlockConfig config) {
+  const auto& mechanism = mechanism_of(options);
+  if (mechanism.block) mechanism.block(config, options_of(options));
+  return residual(site, config.mixes ? make_mixer(options, site.at("mixer")) : nullptr, config);
+}
+
 }  // namespace longbow

@@ -6,7 +6,7 @@
 
 #include "longbow/core/config.h"
 #include "longbow/core/fields.h"
-#include "longbow/nn/mixer.h"
+#include "longbow/nn/block.h"
 
 namespace longbow {
 
@@ -25,7 +25,8 @@ struct Mechanism {
   std::function<Promises(const Node&)> promises;
   std::function<Node(const Node&)> resolve;  // every option spelled out
   std::function<Mixer(const Site&, const Node&)> mixer;
-  std::function<Block(const Site&, const Node&)> block;  // only where residual(mixer) is wrong
+  // How the block around the mixer differs from what is asked for; empty where it does not.
+  std::function<void(BlockConfig&, const Node&)> block;
   std::vector<FieldDoc> options;
 };
 
@@ -40,6 +41,8 @@ std::string mechanisms_that(bool (*promise)(const Promises&));
 Mixer make_mixer(const Node& options, const Site& site);
 // The same from code: make_mixer("linformer", site, "{rank: 64}").
 Mixer make_mixer(const std::string& name, const Site& site, const std::string& options = "");
+// The mixer in its block, as the mechanism wants it.
+Block make_block(const Node& options, const Site& site, BlockConfig config);
 // A config's {name: …} tree split into its row and the options proper.
 const Mechanism& mechanism_of(const Node& options);
 Node options_of(const Node& options);

@@ -134,17 +134,14 @@ Encoder::Encoder(const EncoderConfig& config, int64_t vocabulary, uint64_t seed)
   if (config.positions == Positions::sinusoidal)
     positions_ = register_buffer("positions", sinusoids(config.max_length, config.width));
   const auto options = attention_per_layer(config.attention, config.layers);
+  std::vector<Block> blocks;
   for (int64_t layer = 0; layer < config.layers; ++layer) {
-    const auto name = "layers." + std::to_string(layer);
-    auto here = site.at(name);
+    auto here = site.at("layers." + std::to_string(layer));
     here.layer = layer;
-    const auto& own = options[static_cast<size_t>(layer)];
-    const auto& mechanism = mechanism_of(own);
-    auto block = mechanism.block ? mechanism.block(here, options_of(own))
-                                 : residual(here, make_mixer(own, here.at("mixer")), config.block);
-    blocks_.push_back(register_module("layer_" + std::to_string(layer), block));
+    blocks.push_back(make_block(options[static_cast<size_t>(layer)], here, config.block));
   }
-  if (config.block.residual == Residual::pre_norm)
+  layers_ = register_module("layers", std::make_shared<Stack>(std::move(blocks), shared_));
+  if (config.block.residual == Residual::pre_norm || config.block.residual == Residual::reversible)
     norm_ = register_module("norm", std::make_shared<LayerNorm>(config.width));
 }
 
@@ -161,8 +158,7 @@ Tensor Encoder::embedded(const Tensor& tokens, Context& context) {
 
 Tensor Encoder::operator()(const Tensor& tokens, Context& context) {
   context.mask.causal = config_.causal;
-  auto x = embedded(tokens, context);
-  for (const auto& block : blocks_) x = block->forward(x, context);
+  const auto x = (*layers_)(embedded(tokens, context), context);
   return norm_ ? (*norm_)(x) : x;
 }
 

@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "longbow/attention/mechanism.h"
-#include "longbow/nn/block.h"
+#include "longbow/nn/stack.h"
 
 namespace longbow {
 
@@ -67,7 +67,7 @@ class Encoder : public Part {
   EncoderConfig config_;
   Tensor words_, positions_;
   std::shared_ptr<Shared> shared_;
-  std::vector<Block> blocks_;
+  std::shared_ptr<Stack> layers_;
   std::shared_ptr<LayerNorm> norm_;
 };
 

@@ -7,42 +7,25 @@
 namespace longbow {
 namespace {
 
-class FeedForward : public Part {
- public:
-  FeedForward(const Site& site, int64_t inner, Activation activation) : activation_(activation) {
-    const int64_t width = site.shape.width;
-    up_ = register_module("up", std::make_shared<Linear>(site.at("up"), width, inner));
-    down_ = register_module("down", std::make_shared<Linear>(site.at("down"), inner, width));
-  }
-  Tensor operator()(const Tensor& x) const { return (*down_)(activated((*up_)(x))); }
-
- private:
-  Tensor activated(const Tensor& x) const {
-    if (activation_ == Activation::relu) return x.relu();
-    return at::gelu(x, activation_ == Activation::gelu ? "none" : "tanh");
-  }
-  Activation activation_;
-  std::shared_ptr<Linear> up_, down_;
-};
+enum Place { kMixer, kFeedForward };
 
 class ResidualBlock : public BlockImpl {
  public:
   ResidualBlock(const Site& site, Mixer mixer, const BlockConfig& config)
-      : config_(config),
-        path_(site.path),
-        shared_(site.shared),
-        mixer_(register_module("mixer", std::move(mixer))) {
-    const int64_t width = site.shape.width;
-    const int64_t inner = config.feed_forward > 0 ? config.feed_forward : 4 * width;
-    feed_forward_ = register_module(
-        "feed_forward",
-        std::make_shared<FeedForward>(site.at("feed_forward"), inner, config.activation));
-    for (int i = 0; i < 2; ++i) {
-      const auto name = i == 0 ? "mixer" : "feed_forward";
-      if (config.residual == Residual::rezero)
-        alpha_[i] = parameter(std::string(name) + "_scale", at::zeros({1}), {.decay = false});
-      else
-        norm_[i] = register_module(std::string(name) + "_norm", std::make_shared<LayerNorm>(width));
+      : config_(config), path_(site.path), shared_(site.shared) {
+    const bool feeds = config.feed_forward.kind != FeedForwardKind::none;
+    TORCH_CHECK(
+        config.residual != Residual::reversible || (config.mixes && feeds), path_,
+        ": a reversible block needs a mixer and a feed-forward layer; take another residual");
+    if (config.mixes) {
+      mixer_ = register_module("mixer", std::move(mixer));
+      add_residual(kMixer, "mixer", site.shape.width);
+    }
+    if (feeds) {
+      feed_forward_ = register_module(
+          "feed_forward",
+          std::make_shared<FeedForward>(site.at("feed_forward"), config.feed_forward));
+      add_residual(kFeedForward, "feed_forward", site.shape.width);
     }
   }
 
@@ -53,18 +36,66 @@ class ResidualBlock : public BlockImpl {
   }
 
   void start(State& state, int64_t lanes, int64_t capacity, Context& context) override {
-    mixer_->start(state, lanes, capacity, context);
+    if (mixer_) mixer_->start(state, lanes, capacity, context);
   }
 
   Tensor extend(const Tensor& x, State& state, Context& context) override {
-    const auto y =
-        around(0, x, context, [&](const Tensor& t) { return mixer_->extend(t, state, context); });
-    return fed(y, context);
+    return joined(x, context, [&](const Tensor& t) { return mixer_->extend(t, state, context); });
+  }
+
+  Branch branch() override {
+    if (config_.residual != Residual::reversible) return {};
+    return [this](int place, const Tensor& x, Context& context) {
+      return place == kMixer
+                 ? added(kMixer, x, context, [&](const Tensor& t) { return mixed(t, context); })
+                 : fed(x, context);
+    };
   }
 
  private:
+  void add_residual(Place place, const std::string& name, int64_t width) {
+    if (config_.residual == Residual::rezero)
+      alpha_[place] =
+          parameter(name + "_scale", at::full({1}, config_.rezero_start), {.decay = false});
+    else
+      norm_[place] =
+          register_module(name + "_norm", std::make_shared<LayerNorm>(width, config_.norm_epsilon));
+  }
+
   Tensor run(const Tensor& x, Context& context) {
-    return fed(around(0, x, context, [&](const Tensor& t) { return mixed(t, context); }), context);
+    return joined(x, context, [&](const Tensor& t) { return mixed(t, context); });
+  }
+
+  // The two sub-layers after one another, `mix` being what the first one does.
+  template <class F>
+  Tensor joined(const Tensor& x, Context& context, const F& mix) {
+    if (config_.residual == Residual::reversible) {
+      const auto streams = x.chunk(2, -1);
+      const auto y = streams[0] + added(kMixer, streams[1], context, mix);
+      return at::cat({y, streams[1] + fed(y, context)}, -1);
+    }
+    const auto y = mixer_ ? summed(kMixer, x, added(kMixer, x, context, mix)) : x;
+    return feed_forward_ ? summed(kFeedForward, y, fed(y, context)) : y;
+  }
+
+  // What a sub-layer adds to the stream.
+  template <class F>
+  Tensor added(Place place, const Tensor& x, Context& context, const F& body) {
+    const bool first =
+        config_.residual == Residual::pre_norm || config_.residual == Residual::reversible;
+    const auto site = path_ + (place == kMixer ? ".mixer.dropout" : ".feed_forward.dropout");
+    return dropout(body(first ? (*norm_[place])(x) : x), config_.dropout, is_training(), context,
+                   site);
+  }
+
+  Tensor fed(const Tensor& x, Context& context) {
+    return added(kFeedForward, x, context,
+                 [&](const Tensor& t) { return (*feed_forward_)(t, context); });
+  }
+
+  Tensor summed(Place place, const Tensor& x, const Tensor& y) const {
+    if (config_.residual == Residual::rezero) return x + alpha_[place] * y;
+    return config_.residual == Residual::pre_norm ? x + y : (*norm_[place])(x + y);
   }
 
   Tensor mixed(const Tensor& x, Context& context) {
@@ -80,20 +111,6 @@ class ResidualBlock : public BlockImpl {
     const auto more = shared_->parameters();
     all.insert(all.end(), more.begin(), more.end());
     return all;
-  }
-
-  Tensor fed(const Tensor& x, Context& context) {
-    return around(1, x, context, [&](const Tensor& t) { return (*feed_forward_)(t); });
-  }
-
-  template <class F>
-  Tensor around(int i, const Tensor& x, Context& context, const F& body) {
-    const bool pre = config_.residual == Residual::pre_norm;
-    const auto inner = body(pre ? (*norm_[i])(x) : x);
-    const auto site = path_ + (i == 0 ? ".mixer.dropout" : ".feed_forward.dropout");
-    const auto y = dropout(inner, config_.dropout, is_training(), context, site);
-    if (config_.residual == Residual::rezero) return x + alpha_[i] * y;
-    return pre ? x + y : (*norm_[i])(x + y);
   }
 
   BlockConfig config_;

@@ -2,19 +2,14 @@
 #include <array>
 #include <string_view>
 
-#include "longbow/core/fields.h"
+#include "longbow/nn/feed_forward.h"
 #include "longbow/nn/mixer.h"
 
 namespace longbow {
 
-enum class Residual { pre_norm, post_norm, rezero };
-constexpr std::array<std::string_view, 3> names_of(Residual) {
-  return {"pre_norm", "post_norm", "rezero"};
-}
-
-enum class Activation { gelu, gelu_tanh, relu };
-constexpr std::array<std::string_view, 3> names_of(Activation) {
-  return {"gelu", "gelu_tanh", "relu"};
+enum class Residual { pre_norm, post_norm, rezero, reversible };
+constexpr std::array<std::string_view, 4> names_of(Residual) {
+  return {"pre_norm", "post_norm", "rezero", "reversible"};
 }
 
 // What a block computes again in the backward pass instead of keeping it.
@@ -25,23 +20,33 @@ constexpr std::array<std::string_view, 3> names_of(Recompute) {
 
 struct BlockConfig {
   Residual residual = Residual::pre_norm;
-  int64_t feed_forward = 0;
-  Activation activation = Activation::gelu;
-  double dropout = 0;
+  FeedForwardConfig feed_forward = {};
+  double dropout = 0, rezero_start = 0, norm_epsilon = 1e-5;
   Recompute recompute = Recompute::none;
+  bool mixes = true;  // false: the mechanism is "none", and the feed-forward is the whole block
 };
 template <class V>
 void fields(V& v, BlockConfig& c) {
-  v("residual", c.residual, "x + F(LN x), LN(x + F(x)), or x + alpha F(x) with a learned alpha");
-  v("feed_forward", c.feed_forward,
+  v("residual", c.residual,
+    "x + F(LN x), LN(x + F(x)), x + alpha F(x) with a learned alpha, or two streams that need no "
+    "stored activations");
+  v("feed_forward", c.feed_forward.width,
     "width of the feed-forward layer; 0 = four times the model width", at_least(0));
-  v("activation", c.activation, "of the feed-forward layer");
+  v("feed_forward_kind", c.feed_forward.kind, "two matrices, gated, sparse, or none at all");
+  v("activation", c.feed_forward.activation, "of the feed-forward layer");
+  v("feed_forward_chunk", c.feed_forward.chunk,
+    "tokens fed forward at a time, recomputed in the backward pass; 0 = all", at_least(0));
+  v("sparse", c.feed_forward.sparse, "the sparse feed-forward layer");
   v("dropout", c.dropout, "rate on the output of each sub-layer", range(0, 0.99));
+  v("rezero_start", c.rezero_start, "alpha at the start");
+  v("norm_epsilon", c.norm_epsilon, "inside the roots of the norms", range(1e-15, 1));
   v("recompute", c.recompute,
     "activations to compute again in the backward pass instead of keeping them");
 }
 
-// A mixer and a feed-forward layer with their residuals.
+// A mixer and a feed-forward layer with their residuals. A reversible block works on two streams
+// side by side, [B, N, 2 C]:
+//   y1 = x1 + mixer(LN x2), y2 = x2 + feed_forward(LN y1).
 Block residual(const Site& site, Mixer mixer, const BlockConfig& config);
 
 }  // namespace longbow

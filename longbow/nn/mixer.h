@@ -87,6 +87,9 @@ class BlockImpl : public Part {
   virtual Tensor forward(const Tensor& x, Context& context) = 0;
   virtual void start(State& state, int64_t lanes, int64_t capacity, Context& context) = 0;
   virtual Tensor extend(const Tensor& x, State& state, Context& context) = 0;
+  // What the block adds to its first (0) or second (1) stream; null where it is not reversible.
+  using Branch = std::function<Tensor(int, const Tensor&, Context&)>;
+  virtual Branch branch() { return {}; }
 };
 using Block = std::shared_ptr<BlockImpl>;
 

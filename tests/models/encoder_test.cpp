@@ -145,7 +145,7 @@ TEST(Encoder, EveryParameterIsRegisteredOnceUnderAName) {
       EXPECT_TRUE(names.insert(entry.key()).second) << entry.key();
       EXPECT_TRUE(storages.insert(entry.value().data_ptr()).second) << entry.key();
     }
-    EXPECT_TRUE(names.count("layer_1.mixer_norm.weight")) << attention;
+    EXPECT_TRUE(names.count("layers.1.mixer_norm.weight")) << attention;
   }
 }
 

@@ -63,7 +63,7 @@ Tensor input() {
 
 TEST(Residual, PreNormAddsTheSubLayersOfTheNormalisedStream) {
   for (const auto activation : {Activation::gelu, Activation::gelu_tanh, Activation::relu}) {
-    const auto [mixer, block] = build({.feed_forward = 9, .activation = activation});
+    const auto [mixer, block] = build({.feed_forward = {.width = 9, .activation = activation}});
     Context context;
     const auto x = input(), y = x + normalised(x).matmul(mixer->weight);
     EXPECT_NEAR_TENSOR(block->forward(x, context), y + fed(block, normalised(y), activation),
@@ -94,7 +94,9 @@ TEST(Residual, RezeroStartsAsTheIdentityAndScalesItsSubLayers) {
 
 TEST(Residual, TheFeedForwardIsFourTimesAsWideUnlessTold) {
   EXPECT_EQ(build({}).block->named_parameters()["feed_forward.up.weight"].size(0), 4 * kWidth);
-  EXPECT_EQ(build({.feed_forward = 9}).block->named_parameters()["feed_forward.up.weight"].size(0),
+  EXPECT_EQ(build({.feed_forward = {.width = 9}})
+                .block->named_parameters()["feed_forward.up.weight"]
+                .size(0),
             9);
 }
 
