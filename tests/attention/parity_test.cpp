@@ -20,7 +20,6 @@ const SetAside kMissing[] = {
     {"delta", kNoRow},
     {"gated-delta", kNoRow},
     {"gla", kNoRow},
-    {"gmlp", kNoRow},
     {"hyena", kNoRow},
     {"isab", kNoRow},
     {"longformer", kNoRow},
