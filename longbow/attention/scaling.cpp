@@ -1,0 +1,219 @@
+// Scaling Transformers (Jaszczur et al., 2021, arXiv:2111.12763): attention whose projections are
+// sparse. Channels are S modules of M = C / S. One multiplicative layer,
+//   u_sm = sum_i x_i D_si E_im + b_sm,
+// and a convolution over positions and modules for each of queries, keys and values,
+//   q = conv(u), k = conv(u) with F x F taps, v = conv(u) with F x 1,   M -> M channels,
+// then softmax attention, without an output projection. The block's feed-forward layer is sparse
+// (nn/feed_forward.h), and `residual: reversible` is the paper's residual.
+#include <ATen/ATen.h>
+
+#include "longbow/attention/mechanism.h"
+#include "longbow/nn/past_rows.h"
+#include "longbow/nn/softmax.h"
+
+namespace longbow {
+namespace {
+
+enum class Projections { multiplicative_conv, multiplicative };
+constexpr std::array<std::string_view, 2> names_of(Projections) {
+  return {"multiplicative_conv", "multiplicative"};
+}
+
+struct Config {
+  Projections projections = Projections::multiplicative_conv;
+  int64_t modules = 0, length = 3, across = 3;
+  bool output = false, sparse_feed_forward = true;
+  double dropout = 0;
+};
+template <class V>
+void fields(V& v, Config& c) {
+  v("projections", c.projections,
+    "one multiplicative layer and three convolutions, or three multiplicative layers");
+  v("modules", c.modules, "S; 0 = the divisor of the width that is nearest to its root",
+    at_least(0));
+  v("length", c.length, "taps over positions", range(1, 65536));
+  v("across", c.across, "taps over modules of queries and keys; odd", range(1, 65535));
+  v("output", c.output, "an output projection, which the paper leaves out");
+  v("sparse_feed_forward", c.sparse_feed_forward,
+    "the block's feed-forward layer is sparse, whatever block.feed_forward_kind says");
+  v("dropout", c.dropout, "rate on the attention weights; above 0, training stores all of them",
+    range(0, 0.99));
+}
+
+int64_t nearest_divisor(int64_t width) {
+  const double root = std::sqrt(static_cast<double>(width));
+  int64_t best = 1;
+  for (int64_t s = 1; s <= width; ++s)
+    if (width % s == 0 &&
+        std::abs(static_cast<double>(s) - root) < std::abs(static_cast<double>(best) - root))
+      best = s;
+  return best;
+}
+
+// y = x W^T + b with W[(s, m), i] = D_si E_im: any permutation of channels, with C (S + M) numbers.
+class Multiplicative : public Part {
+ public:
+  Multiplicative(const Site& site, int64_t width, int64_t modules) {
+    constexpr double kDeviation = 0.5;
+    modules_ = parameter("modules", initial_normal(site, "modules", {modules, width}, kDeviation));
+    const int64_t each = width / modules;
+    const double bound = std::sqrt(6.0 / static_cast<double>(width + each));  // Glorot
+    channels_ = parameter("channels", initial_uniform(site, "channels", {width, each}, bound));
+    if (site.bias) bias_ = parameter("bias", at::zeros({width}), {.decay = false});
+  }
+  Tensor operator()(const Tensor& x) const {
+    const auto w = modules_.unsqueeze(1) * channels_.t().unsqueeze(0);  // [S, M, C]
+    return at::linear(x, w.flatten(0, 1), bias_);
+  }
+
+ private:
+  Tensor modules_, channels_, bias_;  // D [S, C], E [C, M], [C]
+};
+
+// The rows of u seen as an image of positions and modules with M channels.
+class Convolution : public Part {
+ public:
+  Convolution(const Site& site, int64_t modules, int64_t each, int64_t length, int64_t across)
+      : modules_(modules) {
+    const double fan = static_cast<double>(each * length * across);
+    weight_ = parameter("weight", initial_uniform(site, "weight", {each, each, length, across},
+                                                  std::sqrt(3.0 / fan)));
+    if (site.bias) bias_ = parameter("bias", at::zeros({each}), {.decay = false});
+  }
+  // rows [B, F - 1 + N, C] with what stands before and behind them -> [B, N, C].
+  Tensor operator()(const Tensor& rows) const {
+    const auto image = rows.unflatten(-1, {modules_, -1}).permute({0, 3, 1, 2});  // [B, M, N, S]
+    const int64_t padding[] = {0, weight_.size(3) / 2};
+    return at::conv2d(image, weight_, bias_, 1, padding).permute({0, 2, 3, 1}).flatten(-2);
+  }
+
+ private:
+  int64_t modules_;
+  Tensor weight_, bias_;
+};
+
+class Scaling : public MixerImpl {
+ public:
+  Scaling(const Site& site, const Config& config)
+      : config_(config), heads_(site.shape.heads), width_(site.shape.width), path_(site.path) {
+    const int64_t modules = config.modules > 0 ? config.modules : nearest_divisor(width_);
+    TORCH_CHECK(width_ % modules == 0, "scaling: width ", width_, " does not divide into ", modules,
+                " modules");
+    TORCH_CHECK(width_ % heads_ == 0, "scaling: width ", width_, " does not divide among ", heads_,
+                " heads");
+    TORCH_CHECK(config.across % 2 == 1, "scaling: across ", config.across,
+                " has no middle; take an odd number");
+    scale_ = 1 / std::sqrt(static_cast<double>(width_ / heads_));
+    const bool shared = config.projections == Projections::multiplicative_conv;
+    const char* const names[] = {"query", "key", "value"};
+    for (int i = 0; i < (shared ? 1 : 3); ++i) {
+      const std::string name = shared ? "shared" : names[i];
+      multiplicative_[i] =
+          register_module(name, std::make_shared<Multiplicative>(site.at(name), width_, modules));
+    }
+    for (int i = 0; shared && i < 3; ++i)
+      convolution_[i] = register_module(
+          names[i], std::make_shared<Convolution>(site.at(names[i]), modules, width_ / modules,
+                                                  config.length, i == 2 ? 1 : config.across));
+    if (config.output) output_ = linear(site, "output", width_, width_);
+  }
+
+ protected:
+  Tensor mix(const Tensor& x, Context& context) override {
+    const auto& mask = context.mask;
+    const int64_t past = config_.length - 1, before = mask.causal ? past : past / 2;
+    const auto around = [&](const Tensor& u) {
+      return at::constant_pad_nd(u, {0, 0, before, past - before});
+    };
+    const auto heads = projected(x, mask.keep, around);
+    if (!(is_training() && config_.dropout > 0) && !context.maps)
+      return merged(fused_attention(heads, mask, scale_));
+    const auto visible = visible_pairs(mask, x.size(1), x.size(1), x.device());
+    return merged(read(heads.q, heads.k, heads.v, visible, context));
+  }
+
+  void open(State& state, int64_t lanes, int64_t capacity, Context&) override {
+    const auto options = multiplicative_[0]->parameters().front().options().requires_grad(false);
+    const auto none = at::zeros({lanes, heads_, 0, width_ / heads_}, options);
+    open_cache(state, {none, none, none, {}, {}}, capacity);
+    if (convolution_[0]) open_past_rows(state, "rows", lanes, config_.length - 1, width_, options);
+  }
+
+  Tensor grow(const Tensor& x, State& state, Context& context) override {
+    const auto heads = projected(x, context.mask.keep, [&](const Tensor& u) {
+      return grow_past_rows(state, "rows", u, context);
+    });
+    constexpr int64_t kPiece = 256;
+    return merged(in_pieces(heads, context, kPiece, [&](const Heads& piece, Context& inner) {
+      const auto cached = grow_cache(piece, state, inner);
+      return read(piece.q, cached.k, cached.v, cached.visible, inner);
+    }));
+  }
+
+ private:
+  // Padded rows of u are zero before the convolution; `around` adds what stands beside the rows.
+  template <class F>
+  Heads projected(const Tensor& x, const Tensor& keep, const F& around) const {
+    const auto split = [&](const Tensor& y) { return split_heads(y, heads_); };
+    if (!convolution_[0])
+      return {split((*multiplicative_[0])(x)), split((*multiplicative_[1])(x)),
+              split((*multiplicative_[2])(x)), x, x};
+    auto u = (*multiplicative_[0])(x);
+    if (keep.defined()) u = u.masked_fill(keep.logical_not().unsqueeze(-1), 0);
+    const auto rows = around(u);
+    return {split((*convolution_[0])(rows)), split((*convolution_[1])(rows)),
+            split((*convolution_[2])(rows)), x, x};
+  }
+
+  Tensor read(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible,
+              Context& context) const {
+    return softmax_read(q * scale_, k, v, visible, {config_.dropout, is_training(), path_},
+                        context);
+  }
+  Tensor merged(const Tensor& heads) const {
+    const auto y = merge_heads(heads);
+    return output_ ? (*output_)(y) : y;
+  }
+
+  Config config_;
+  int64_t heads_, width_;
+  std::string path_;
+  double scale_;
+  std::shared_ptr<Multiplicative> multiplicative_[3];
+  std::shared_ptr<Convolution> convolution_[3];
+  std::shared_ptr<Linear> output_;
+};
+
+Promises promises(const Config& c) {
+  return {.future = Future::exact,
+          .decode = true,
+          .positional = c.projections == Projections::multiplicative_conv,
+          .time = 2,
+          .memory = c.dropout > 0 ? 2.0 : 1.0};
+}
+
+Mixer make(const Site& site, const Config& c) {
+  return std::make_shared<Scaling>(site, c);
+}
+
+}  // namespace
+
+Mechanism scaling_mechanism() {
+  auto row = over_tokens<Config>(
+      {.name = "scaling",
+       .family = "exact",
+       .paper = "arXiv:2111.12763",
+       .cost = "O(N^2 C)",
+       .summary = "Softmax attention with sparse projections, and a sparse feed-forward layer.",
+       .exact = "softmax attention of its projections; one tap: projections by dense matrices",
+       .variants = {{"modules", "{modules: 4, length: 4, across: 1, output: true}"},
+                    {"multiplicative", "{projections: multiplicative}"}}},
+      promises, make);
+  row.block = [](BlockConfig& config, const Node& options) {
+    if (read<Config>(options, "scaling").sparse_feed_forward)
+      config.feed_forward.kind = FeedForwardKind::sparse;
+  };
+  return row;
+}
+
+}  // namespace longbow
