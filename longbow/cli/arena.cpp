@@ -7,6 +7,7 @@
 #include <ctime>
 #include <filesystem>
 
+#include "longbow/attention/mechanism.h"
 #include "longbow/cli/commands.h"
 #include "longbow/cli/device.h"
 #include "longbow/core/file.h"

@@ -15,7 +15,13 @@ std::string fresh_folder(const RunConfig& config) {
   const std::time_t now = std::time(nullptr);
   char stamp[32];
   std::strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", std::localtime(&now));
-  return fmt::format("runs/{}-{}-{}", config.task, mechanism_label(config.model.encoder), stamp);
+  return fmt::format("runs/{}-{}-{}", config.task, mechanism_label(config.model), stamp);
+}
+
+// Accuracies as percentages, everything else as it is.
+std::string shown(const std::string& name, double value) {
+  return name == "accuracy" ? fmt::format("accuracy {:.2f} %", 100 * value)
+                            : fmt::format("{} {:.4f}", name, value);
 }
 
 }  // namespace
@@ -33,9 +39,9 @@ int run(const TrainCommand& command) {
                                      .device = parse_device(command.device),
                                      .progress = parse_progress(command.progress)});
   fmt::print(
-      "{} on {}: {} {:.2f} % ({}, weights chosen on {} at step {}), {} parameters, {} tokens/s, "
+      "{} on {}: {} ({}, weights chosen on {} at step {}), {} parameters, {} tokens/s, "
       "{}\n",
-      result.mechanism, result.task, result.metric, 100 * result.score, result.split,
+      result.mechanism, result.task, shown(result.metric, result.score), result.split,
       result.chosen_by, result.best_step, human_count(static_cast<double>(result.parameters)),
       human_count(result.tokens_per_second), human_bytes(result.peak_bytes));
   fmt::print("{}\n", out);
@@ -52,14 +58,16 @@ int run(const EvalCommand& command) {
                      : command.split == "valid" ? splits.valid
                                                 : splits.test;
   const auto score = evaluate(*finished.task, *data, finished.config.train.sampler);
-  if (command.json)
-    fmt::print("{}\n", to_json(Node::map({{"split", Node::string(command.split)},
-                                          {"count", Node::integer(score.count)},
-                                          {"accuracy", Node::number(score.accuracy)},
-                                          {"loss", Node::number(score.loss)}})));
-  else
-    fmt::print("{}: accuracy {:.2f} %, loss {:.4f}, {} targets\n", command.split,
-               100 * score.accuracy, score.loss, score.count);
+  if (command.json) {
+    auto line =
+        Node::map({{"split", Node::string(command.split)}, {"count", Node::integer(score.count)}});
+    for (const auto& metric : score.metrics) line[metric.name] = Node::number(metric.value);
+    fmt::print("{}\n", to_json(line));
+  } else {
+    std::string text;
+    for (const auto& metric : score.metrics) text += " " + shown(metric.name, metric.value) + ",";
+    fmt::print("{}:{} {} targets\n", command.split, text, score.count);
+  }
   return 0;
 }
 

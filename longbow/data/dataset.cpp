@@ -14,11 +14,18 @@ class Truncated final : public Dataset {
   int64_t size() const override { return whole_->size(); }
   int64_t length(int64_t i) const override { return std::min(whole_->length(i), max_tokens_); }
   bool per_token() const override { return whole_->per_token(); }
+  int64_t targets() const override { return whole_->targets(); }
+  int64_t values() const override { return whole_->values(); }
+  bool has_second() const override { return whole_->has_second(); }
+  bool has_segments() const override { return whole_->has_segments(); }
   Sample get(int64_t i) const override {
     auto sample = whole_->get(i);
-    auto kept = static_cast<size_t>(length(i));
-    sample.tokens.resize(kept);
-    if (per_token()) sample.targets.resize(kept);
+    const auto most = static_cast<size_t>(max_tokens_);
+    const auto cut = [&](auto& list) { list.resize(std::min(list.size(), most)); };
+    cut(sample.tokens);
+    cut(sample.second);
+    cut(sample.segments);
+    if (per_token()) cut(sample.targets);
     return sample;
   }
 
@@ -65,6 +72,35 @@ std::string MemoryDataset::checksum() const {
     if (pending.size() > kBlock) pending = sha256(pending);
   }
   return sha256(pending);
+}
+
+SampleList::SampleList(std::vector<Sample> samples, bool per_token)
+    : samples_(std::move(samples)), per_token_(per_token) {
+  for (const auto& sample : samples_) {
+    const auto& first = samples_.front();
+    const bool alike = sample.second.empty() == first.second.empty() &&
+                       sample.segments.empty() == first.segments.empty() &&
+                       sample.values.size() == first.values.size() &&
+                       (per_token || sample.targets.size() == first.targets.size());
+    if (!alike) throw std::invalid_argument("samples of a list are not alike");
+  }
+}
+
+int64_t SampleList::length(int64_t i) const {
+  const auto& sample = samples_.at(static_cast<size_t>(i));
+  return static_cast<int64_t>(std::max(sample.tokens.size(), sample.second.size()));
+}
+int64_t SampleList::targets() const {
+  return samples_.empty() ? 0 : static_cast<int64_t>(samples_.front().targets.size());
+}
+int64_t SampleList::values() const {
+  return samples_.empty() ? 0 : static_cast<int64_t>(samples_.front().values.size());
+}
+bool SampleList::has_second() const {
+  return !samples_.empty() && !samples_.front().second.empty();
+}
+bool SampleList::has_segments() const {
+  return !samples_.empty() && !samples_.front().segments.empty();
 }
 
 void set_splits(Splits& splits, std::shared_ptr<const MemoryDataset> train,

@@ -12,22 +12,31 @@ inline constexpr int32_t kIgnore = -100;  // a position without a target
 
 struct Sample {
   std::vector<int32_t> tokens = {};  // 0 is padding and never occurs here
-  std::vector<int32_t> targets =
-      {};  // one class, or one per token with kIgnore where there is none
+  // One per token with kIgnore where there is none, or as many as the data set says.
+  std::vector<int32_t> targets = {};
+  std::vector<int32_t> second = {};    // tokens of the other sequence of a pair or a translation
+  std::vector<int32_t> segments = {};  // of each token; empty = all 0
+  std::vector<float> values = {};      // what a regression is to find
 };
 
 // Samples by index. Reads are safe from several threads at once.
 struct Dataset {
   virtual ~Dataset() = default;
   virtual int64_t size() const = 0;
-  virtual int64_t length(int64_t i) const = 0;  // in tokens, without building the sample
+  // In tokens, of the longer sequence where there are two; without building the sample.
+  virtual int64_t length(int64_t i) const = 0;
   virtual Sample get(int64_t i) const = 0;
-  virtual bool per_token() const { return false; }  // targets: one per token instead of one class
+  virtual bool per_token() const { return false; }     // targets: one per token
+  virtual int64_t targets() const { return 1; }        // of a sample, when not one per token
+  virtual int64_t values() const { return 0; }         // of a sample
+  virtual bool has_second() const { return false; }    // samples are pairs of sequences
+  virtual bool has_segments() const { return false; }  // tokens have segments
 };
 
 struct Splits {
   std::shared_ptr<const Dataset> train = {}, valid = {}, test = {};
   int64_t vocabulary = 0, classes = 0, max_length = 0;
+  int64_t second_vocabulary = 0;  // of the second sequences; 0 = the same as the first
   bool per_token = false;
   std::vector<std::string> symbols = {};  // by token id
   // sha256 of each split's samples and of each file read
@@ -59,6 +68,24 @@ class MemoryDataset final : public Dataset {
   std::vector<uint16_t> tokens_;
   std::vector<int64_t> ends_{0};
   std::vector<int32_t> targets_;
+};
+
+// Any kind of sample, as it was given; all alike.
+class SampleList final : public Dataset {
+ public:
+  SampleList(std::vector<Sample> samples, bool per_token);
+  int64_t size() const override { return static_cast<int64_t>(samples_.size()); }
+  int64_t length(int64_t i) const override;
+  Sample get(int64_t i) const override { return samples_.at(static_cast<size_t>(i)); }
+  bool per_token() const override { return per_token_; }
+  int64_t targets() const override;
+  int64_t values() const override;
+  bool has_second() const override;
+  bool has_segments() const override;
+
+ private:
+  std::vector<Sample> samples_;
+  bool per_token_;
 };
 
 // Fills in the splits, their longest length and their checksums.

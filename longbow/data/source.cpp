@@ -7,12 +7,6 @@
 namespace longbow {
 namespace {
 
-[[noreturn]] void fail_unknown(const std::string& name) {
-  std::vector<std::string> known;
-  for (const auto& source : data_sources()) known.push_back(source.name);
-  throw UserError(fmt::format("unknown data set '{}'", name), suggest(name, known));
-}
-
 Splits load_listops_data(const DataConfig& config) {
   auto splits = config.path.empty()
                     ? truncate(make_listops(config.listops, config.seed), config.max_tokens)
@@ -40,27 +34,42 @@ const std::vector<DataSource>& data_sources() {
   static const std::vector<DataSource> sources = {
       {.name = "listops",
        .description = "Long Range Arena ListOps: the value of a nested list expression, 10 classes",
+       .objective = "classification",
        .files = {"basic_train.tsv", "basic_val.tsv", "basic_test.tsv"},
-       .options = describe<ListOpsConfig>()},
+       .options = describe<ListOpsConfig>(),
+       .load = load_listops_data,
+       .make = [](const std::string& dir, const Node& options,
+                  uint64_t seed) { write_listops(dir, read<ListOpsConfig>(options), seed); }},
       {.name = "recall",
        .description = "key-value recall: answer each key with the value it was shown with",
+       .objective = "classification",
        .files = {"recall_train.tsv", "recall_val.tsv", "recall_test.tsv"},
-       .options = describe<RecallConfig>()},
+       .options = describe<RecallConfig>(),
+       .load = load_recall_data,
+       .make = [](const std::string& dir, const Node& options,
+                  uint64_t seed) { write_recall(dir, read<RecallConfig>(options), seed); }},
   };
   return sources;
 }
 
+const DataSource& find_data_source(const std::string& name, const Place& place,
+                                   const char* called) {
+  std::vector<std::string> known;
+  for (const auto& source : data_sources()) {
+    if (source.name == name) return source;
+    known.push_back(source.name);
+  }
+  throw UserError(place, "unknown " + std::string(called) + " '" + name + "'",
+                  suggest(name, known));
+}
+
 Splits load_data(const DataConfig& config) {
-  if (config.name == "listops") return load_listops_data(config);
-  if (config.name == "recall") return load_recall_data(config);
-  fail_unknown(config.name);
+  return find_data_source(config.name).load(config);
 }
 
 void make_data(const std::string& name, const std::string& dir, const Node& options,
                uint64_t seed) {
-  if (name == "listops") return write_listops(dir, read<ListOpsConfig>(options), seed);
-  if (name == "recall") return write_recall(dir, read<RecallConfig>(options), seed);
-  fail_unknown(name);
+  find_data_source(name).make(dir, options, seed);
 }
 
 }  // namespace longbow

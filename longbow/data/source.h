@@ -1,6 +1,7 @@
 #pragma once
 // The data sets that a config or the program can name.
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -31,10 +32,17 @@ void fields(V& v, DataConfig& c) {
 
 struct DataSource {
   std::string name, description;
+  std::string objective;  // what its samples are made for
   std::vector<std::string> files;
   std::vector<FieldDoc> options;
+  std::function<Splits(const DataConfig&)> load;
+  // Writes the files and manifest.json.
+  std::function<void(const std::string& dir, const Node& options, uint64_t seed)> make;
 };
 const std::vector<DataSource>& data_sources();
+// UserError with the nearest names when there is none.
+const DataSource& find_data_source(const std::string& name, const Place& place = {},
+                                   const char* called = "data set");
 
 Splits load_data(const DataConfig& config);
 // Writes the files and manifest.json; `options` are those of the data set, read strictly.

@@ -113,6 +113,17 @@ void check_attention(const EncoderConfig& config) {
   }
 }
 
+void check_encoder(const EncoderConfig& config, const Node& tree) {
+  if (config.head_width == 0 && config.width % config.heads != 0) {
+    const auto* heads = tree.find("heads");
+    throw UserError(heads ? heads->place : tree.place,
+                    "model.width " + std::to_string(config.width) +
+                        " is not a multiple of model.heads " + std::to_string(config.heads),
+                    "change one of them, or set model.head_width");
+  }
+  check_attention(config);
+}
+
 Encoder::Encoder(const EncoderConfig& config, int64_t vocabulary, uint64_t seed) : config_(config) {
   check_attention(config);
   TORCH_CHECK(config.head_width > 0 || config.width % config.heads == 0, "encoder: width ",

@@ -54,6 +54,8 @@ Node resolved_attention(const Node& attention);
 // UserError with file and line when a layer's mechanism does not exist, has wrong options, or
 // cannot be causal.
 void check_attention(const EncoderConfig& config);
+// That, and whether the width divides among the heads; `tree` is where the config was read from.
+void check_encoder(const EncoderConfig& config, const Node& tree);
 
 // Token embeddings, positions, blocks and a last norm: [B, N] -> [B, N, C].
 class Encoder : public Part {

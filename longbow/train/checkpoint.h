@@ -15,7 +15,7 @@ namespace longbow {
 struct Progressed {
   int64_t step = 0;
   SamplerPosition position = {};  // of the next batch
-  double best = -1;               // validation score of the best weights, -1 = none yet
+  double best = 0;                // validation score of the best weights, once there is one
   int64_t best_step = 0, stale = 0;
   double seconds = 0, tokens = 0, peak_bytes = 0;
 };

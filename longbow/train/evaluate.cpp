@@ -9,7 +9,7 @@
 
 namespace longbow {
 
-Evaluation evaluate(Classification& task, const Dataset& data, const SamplerConfig& sampler,
+Evaluation evaluate(Task& task, const Dataset& data, const SamplerConfig& sampler,
                     int64_t samples) {
   at::NoGradGuard no_grad;
   task.model().eval();
@@ -18,15 +18,19 @@ Evaluation evaluate(Classification& task, const Dataset& data, const SamplerConf
   SamplerConfig order = sampler;
   order.shuffle = order.drop_last = false;
   Sampler plan(lengths, order, 0);
-  double loss = 0, correct = 0, count = 0;
+  Tensors sums;
   for (int64_t i = 0; i < plan.batches_per_epoch(); ++i) {
-    const auto scores = task.run(collate(data, plan.next()), {});
-    loss += scores.loss.item<double>();
-    correct += scores.correct.item<double>();
-    count += scores.count.item<double>();
+    // What is drawn in an evaluation (which tokens to mask) is the same every time.
+    const auto random = Random::from_seed(0, i, task.device());
+    const auto outcome = task.run(collate(data, plan.next()).to(task.device()), random);
+    for (const auto& [name, value] : outcome.sums) {
+      const auto term = value.to(at::kDouble);
+      sums[name] = sums.count(name) ? sums.at(name) + term : term;
+    }
   }
   task.model().train();
-  return {loss / std::max(count, 1.0), correct / std::max(count, 1.0), static_cast<int64_t>(count)};
+  for (auto& [name, sum] : sums) sum = sum.cpu();
+  return {task.metrics(sums), static_cast<int64_t>(sum_of(sums, "count"))};
 }
 
 FinishedRun open_run(const std::string& folder, at::Device device) {
@@ -38,24 +42,10 @@ FinishedRun open_run(const std::string& folder, at::Device device) {
     throw UserError(Place{folder, 0}, "holds no finished run: model.safetensors is missing",
                     "finish it with `longbow train --resume`");
   FinishedRun run = {.config = read_run_config(load_config(at("config.yaml"))), .task = {}};
-  const auto& c = run.config;
-  run.task =
-      std::make_unique<Classification>(c.data, c.model, c.train.sampler.bucket, c.seed, device);
+  run.task = make_task(run.config, device);
   load_weights(run.task->model(), load_safetensors(at("model.safetensors")).tensors,
                at("model.safetensors"));
   return run;
-}
-
-std::string mechanism_label(const EncoderConfig& config) {
-  std::string label;
-  for (const auto& options : attention_per_layer(config.attention, config.layers)) {
-    const auto& name = mechanism_of(options).name;
-    if (label.empty())
-      label = name;
-    else if (("+" + label + "+").find("+" + name + "+") == std::string::npos)
-      label += "+" + name;
-  }
-  return label;
 }
 
 }  // namespace longbow

@@ -5,85 +5,87 @@
 namespace longbow {
 namespace {
 
-Hint hint_of(torch::nn::Module& owner, const std::string& name) {
-  const auto* part = dynamic_cast<const Part*>(&owner);
-  if (!part) return {};
-  const auto found = part->hints().find(name);
-  return found == part->hints().end() ? Hint{} : found->second;
-}
+// Loshchilov and Hutter, 2019, arXiv:1711.05101, in LibTorch's fused form.
+class AdamW : public Optimizer {
+ public:
+  AdamW(const std::vector<Weight>& weights, const OptimizerConfig& config)
+      : Optimizer(weights, config) {
+    for (auto& group : groups_)
+      for (const auto& value : group.values) {
+        group.kept["mean"].push_back(at::zeros_like(value));
+        group.kept["square"].push_back(at::zeros_like(value));
+        group.kept["step"].push_back(at::zeros({}, value.options().dtype(at::kFloat)));
+      }
+  }
+
+ protected:
+  void update(Group& group, const Tensor& learning_rate, const Tensor& skip) override {
+    const auto& steps = group.kept.at("step");
+    at::_foreach_add_(steps, 1);
+    at::_fused_adamw_(group.values, group.gradients, group.kept.at("mean"), group.kept.at("square"),
+                      {}, steps, learning_rate, config_.beta1, config_.beta2, group.decay,
+                      config_.epsilon, false, false, {},
+                      skip.defined() ? std::optional<Tensor>(skip) : std::nullopt);
+    if (skip.defined()) at::_foreach_add_(steps, skip.neg());
+  }
+};
 
 }  // namespace
 
-AdamW::AdamW(torch::nn::Module& model, const OptimizerConfig& config) : config_(config) {
+Optimizer::Optimizer(const std::vector<Weight>& weights, const OptimizerConfig& config)
+    : config_(config) {
   std::map<std::pair<double, double>, Group> groups;
-  const auto visit = [&](const std::string& path, torch::nn::Module& module) {
-    for (const auto& entry : module.named_parameters(/*recurse=*/false)) {
-      const auto hint = hint_of(module, entry.key());
-      const double decay = hint.decay ? config.weight_decay : 0;
-      auto& group = groups[{decay, hint.max_learning_rate}];
-      group.decay = decay;
-      group.max_learning_rate = hint.max_learning_rate;
-      const auto& parameter = entry.value();
-      group.names.push_back(path.empty() ? entry.key() : path + "." + entry.key());
-      group.parameters.push_back(parameter);
-      group.means.push_back(at::zeros_like(parameter));
-      group.squares.push_back(at::zeros_like(parameter));
-      group.steps.push_back(at::zeros({}, parameter.options().dtype(at::kFloat)));
-    }
-  };
-  visit("", model);
-  for (const auto& module : model.named_modules("", /*include_self=*/false))
-    visit(module.key(), *module.value());
+  for (const auto& weight : weights) {
+    const double decay = weight.hint.decay ? config.weight_decay : 0;
+    auto& group = groups[{decay, weight.hint.max_learning_rate}];
+    group.decay = decay;
+    group.max_learning_rate = weight.hint.max_learning_rate;
+    group.names.push_back(weight.name);
+    group.values.push_back(weight.value);
+    group.gradients.push_back(weight.value.grad());
+  }
   for (auto& [key, group] : groups) groups_.push_back(std::move(group));
 }
 
-Tensor AdamW::step(double learning_rate) {
-  at::NoGradGuard no_grad;
+Tensor Optimizer::step(const Tensor& learning_rate, const Tensor& scale, bool skip_overflow) {
+  const at::NoGradGuard no_grad;
   std::vector<Tensor> all;
+  for (const auto& group : groups_)
+    all.insert(all.end(), group.gradients.begin(), group.gradients.end());
+  const auto norm = at::stack(at::_foreach_norm(all)).norm() * scale;
+  auto factor = scale;
+  if (config_.clip > 0) factor = factor * (config_.clip / (norm + 1e-6)).clamp_max(1.0);
+  const auto skip = skip_overflow ? norm.isfinite().logical_not().to(at::kFloat) : Tensor();
+  at::_foreach_mul_(all, factor);
   for (auto& group : groups_)
-    for (auto& parameter : group.parameters) {
-      if (!parameter.grad().defined()) parameter.mutable_grad() = at::zeros_like(parameter);
-      all.push_back(parameter.grad());
-    }
-  const auto norms = at::_foreach_norm(all);
-  const auto norm = at::stack(norms).norm();
-  if (config_.clip > 0) {
-    const auto factor = (config_.clip / (norm + 1e-6)).clamp_max(1.0);
-    at::_foreach_mul_(all, factor);
-  }
-  for (auto& group : groups_) {
-    std::vector<Tensor> gradients;
-    for (const auto& parameter : group.parameters) gradients.push_back(parameter.grad());
-    const double rate = group.max_learning_rate > 0
-                            ? std::min(learning_rate, group.max_learning_rate)
-                            : learning_rate;
-    at::_foreach_add_(group.steps, 1);
-    at::_fused_adamw_(group.parameters, gradients, group.means, group.squares, {}, group.steps,
-                      rate, config_.beta1, config_.beta2, group.decay, config_.epsilon, false,
-                      false);
-  }
+    update(group,
+           group.max_learning_rate > 0 ? learning_rate.clamp_max(group.max_learning_rate)
+                                       : learning_rate,
+           skip);
   at::_foreach_zero_(all);
   return norm;
 }
 
-Tensors AdamW::state() const {
+Tensors Optimizer::state() const {
   Tensors state;
   for (const auto& group : groups_)
-    for (size_t i = 0; i < group.names.size(); ++i) {
-      state[group.names[i] + ".mean"] = group.means[i];
-      state[group.names[i] + ".square"] = group.squares[i];
-      state[group.names[i] + ".step"] = group.steps[i];
-    }
+    for (const auto& [kind, tensors] : group.kept)
+      for (size_t i = 0; i < tensors.size(); ++i) state[group.names[i] + "." + kind] = tensors[i];
   return state;
 }
 
-void AdamW::load(const Tensors& state) {
-  at::NoGradGuard no_grad;
+void Optimizer::load(const Tensors& state) {
+  const at::NoGradGuard no_grad;
   for (auto& [name, tensor] : this->state()) {
     const auto found = state.find(name);
     TORCH_CHECK(found != state.end(), "optimizer state has no ", name);
     tensor.copy_(found->second);
   }
+}
+
+std::unique_ptr<Optimizer> make_optimizer(const std::vector<Weight>& weights,
+                                          const OptimizerConfig& config) {
+  return std::make_unique<AdamW>(weights, config);
 }
 
 }  // namespace longbow

@@ -1,8 +1,8 @@
 #pragma once
-#include <torch/nn/module.h>
+#include <memory>
 
 #include "longbow/core/fields.h"
-#include "longbow/nn/site.h"
+#include "longbow/train/weights.h"
 
 namespace longbow {
 
@@ -21,25 +21,35 @@ void fields(V& v, OptimizerConfig& c) {
   v("clip", c.clip, "largest global gradient norm; 0 = no clipping", at_least(0));
 }
 
-// AdamW in LibTorch's fused form, one call per group of parameters with the same decay and rate
-// limit.
-class AdamW {
+// Clips the gradients and moves the weights. What changes from step to step comes as tensors on
+// the device, so that a captured step can be replayed.
+class Optimizer {
  public:
-  AdamW(torch::nn::Module& model, const OptimizerConfig& config);
-  // One step at this learning rate; returns the gradient norm before clipping. Gradients are
-  // cleared.
-  Tensor step(double learning_rate);
-  Tensors state() const;  // by parameter name, for a checkpoint
+  virtual ~Optimizer() = default;
+  // One step. Gradients are multiplied by `scale` first, clipped, used and cleared; the norm before
+  // clipping is returned. A step whose gradients are not finite changes nothing when
+  // `skip_overflow`.
+  Tensor step(const Tensor& learning_rate, const Tensor& scale, bool skip_overflow = false);
+  Tensors state() const;  // by weight name, for a checkpoint
   void load(const Tensors& state);
 
- private:
+ protected:
+  // Weights that are treated alike.
   struct Group {
     double decay, max_learning_rate;
     std::vector<std::string> names;
-    std::vector<Tensor> parameters, means, squares, steps;
+    std::vector<Tensor> values, gradients;
+    std::map<std::string, std::vector<Tensor>> kept;  // one tensor a weight, saved and loaded
   };
+  Optimizer(const std::vector<Weight>& weights, const OptimizerConfig& config);
+  // `skip` is 1 where nothing may change, or undefined.
+  virtual void update(Group& group, const Tensor& learning_rate, const Tensor& skip) = 0;
   OptimizerConfig config_;
   std::vector<Group> groups_;
 };
+
+// The one that the config names.
+std::unique_ptr<Optimizer> make_optimizer(const std::vector<Weight>& weights,
+                                          const OptimizerConfig& config);
 
 }  // namespace longbow

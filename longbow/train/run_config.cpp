@@ -8,13 +8,13 @@ namespace longbow {
 
 RunConfig read_run_config(const Node& tree) {
   auto config = read<RunConfig>(tree);
-  std::vector<std::string> known;
-  for (const auto& source : data_sources()) known.push_back(source.name);
   const auto* task = tree.find("task");
   const Place place = task ? task->place : tree.place;
   if (!task) throw UserError(place, "task is missing", "write task: listops");
-  if (std::find(known.begin(), known.end(), config.task) == known.end())
-    throw UserError(place, "unknown task '" + config.task + "'", suggest(config.task, known));
+  const auto& source = find_data_source(config.task, place, "task");
+  if (config.objective.empty()) config.objective = source.objective;
+  const auto* objective = tree.find("objective");
+  const auto& kind = find_objective(config.objective, objective ? objective->place : place);
   const auto* data = tree.find("data");
   if (const auto* name = data ? data->find("name") : nullptr; name && name->text != config.task)
     throw UserError(name->place,
@@ -30,17 +30,18 @@ RunConfig read_run_config(const Node& tree) {
                       "make it with `longbow data make " + config.task + " --out DIR`");
     config.data.path = fs::absolute(config.data.path).lexically_normal().string();
   }
-  const auto& encoder = config.model.encoder;
-  if (encoder.head_width == 0 && encoder.width % encoder.heads != 0) {
-    const auto* model = tree.find("model");
-    const auto* heads = model ? model->find("heads") : nullptr;
-    throw UserError(heads ? heads->place : place,
-                    "model.width " + std::to_string(encoder.width) +
-                        " is not a multiple of model.heads " + std::to_string(encoder.heads),
-                    "change one of them, or set model.head_width");
-  }
-  check_attention(encoder);
+  kind.check(config.model);
   return config;
+}
+
+std::unique_ptr<Task> make_task(const RunConfig& config, at::Device device) {
+  return find_objective(config.objective)
+      .make(load_data(config.data), config.model,
+            {.bucket = config.train.sampler.bucket,
+             .seed = config.seed,
+             .device = device,
+             .normalise = config.train.normalise,
+             .label_smoothing = config.train.label_smoothing});
 }
 
 }  // namespace longbow

@@ -4,23 +4,17 @@
 #include <string_view>
 
 #include "longbow/data/loader.h"
-#include "longbow/data/source.h"
-#include "longbow/models/classifier.h"
-#include "longbow/tasks/classification.h"
-#include "longbow/train/optimizer.h"
 #include "longbow/train/schedule.h"
+#include "longbow/train/step.h"
 
 namespace longbow {
-
-enum class Precision { fp32 };
-constexpr std::array<std::string_view, 1> names_of(Precision) {
-  return {"fp32"};
-}
 
 struct TrainConfig {
   int64_t max_steps = 1000, accumulate = 1;
   Normalise normalise = Normalise::targets;
+  double label_smoothing = 0;
   Precision precision = Precision::fp32;
+  bool graphs = true;
   SamplerConfig sampler = {};
   LoaderConfig loader = {};
   OptimizerConfig optimizer = {};
@@ -37,7 +31,10 @@ void fields(V& v, TrainConfig& c) {
     at_least(1));
   v("normalise", c.normalise,
     "what the loss is a mean over: targets, or samples, each a mean over its targets");
-  v("precision", c.precision, "of the forward and backward pass");
+  v("label_smoothing", c.label_smoothing, "share of each target that is spread over all classes",
+    range(0, 0.99));
+  v("precision", c.precision, "of the forward and backward pass; weights are kept in float32");
+  v("graphs", c.graphs, "replay the step as a captured graph, on a GPU");
   fields(v, c.sampler);
   fields(v, c.loader);
   fields(v, c.optimizer);
@@ -56,17 +53,18 @@ void fields(V& v, TrainConfig& c) {
 }
 
 struct RunConfig {
-  std::string task = "listops";
+  std::string task = "listops", objective = "";
   DataConfig data = {};
-  ClassifierConfig model = {};
+  Node model = Node::map();
   TrainConfig train = {};
   uint64_t seed = 1;
 };
 template <class V>
 void fields(V& v, RunConfig& c) {
-  v("task", c.task, "what to learn: listops, recall");
+  v("task", c.task, "the data set to learn; `longbow data list` names them");
+  v("objective", c.objective, "what to learn of it; empty: what it is made for");
   v("data", c.data, "where the samples come from");
-  v("model", c.model, "the classifier");
+  v("model", c.model, "the model, with the options of its objective");
   v("train", c.train, "how it is trained");
   v("seed", c.seed, "of initial values, order and dropout, each a stream of its own",
     range(0, 9007199254740992.0));
@@ -76,5 +74,8 @@ void fields(V& v, RunConfig& c) {
 // options, causal requests that cannot be met. A relative data.path is taken from the folder of the
 // file that names it, and is made absolute so that the written config can be read from anywhere.
 RunConfig read_run_config(const Node& tree);
+
+// The task that a config describes, with its data loaded and its model built.
+std::unique_ptr<Task> make_task(const RunConfig& config, at::Device device);
 
 }  // namespace longbow

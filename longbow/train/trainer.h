@@ -3,7 +3,6 @@
 #include <string>
 
 #include "longbow/core/log.h"
-#include "longbow/tasks/classification.h"
 #include "longbow/train/run_config.h"
 
 namespace longbow {
@@ -52,21 +51,20 @@ void fields(V& v, Result& r) {
 // saving on SIGINT and SIGTERM.
 Result train(const RunConfig& config, const TrainOptions& options);
 
-// The config and weights of a finished run, to evaluate again.
+// The metrics of a split (its first `samples`, 0 = all), over everything counted.
 struct Evaluation {
-  double loss = 0, accuracy = 0;
+  std::vector<Metric> metrics;
   int64_t count = 0;
 };
-Evaluation evaluate(Classification& task, const Dataset& data, const SamplerConfig& sampler,
+Evaluation evaluate(Task& task, const Dataset& data, const SamplerConfig& sampler,
                     int64_t samples = 0);
-// UserError when the folder holds no finished run.
+
+// The config and weights of a finished run, to evaluate again. UserError when the folder holds
+// none.
 struct FinishedRun {
   RunConfig config;
-  std::unique_ptr<Classification> task;
+  std::unique_ptr<Task> task;
 };
 FinishedRun open_run(const std::string& folder, at::Device device);
-
-// The mechanism of a config by name; several are joined with '+'.
-std::string mechanism_label(const EncoderConfig& config);
 
 }  // namespace longbow

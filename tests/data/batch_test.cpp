@@ -39,6 +39,26 @@ TEST(Batch, IgnoresPositionsWithoutTarget) {
   EXPECT_EQ(batch.targets.sizes(), (at::IntArrayRef{2, 3}));
 }
 
+TEST(Batch, HoldsPairsSegmentsAndValues) {
+  const SampleList list(
+      {{.tokens = {1, 2, 3},
+        .targets = {4, 5},
+        .second = {6, 7, 8, 9},
+        .segments = {0, 0, 1},
+        .values = {0.5F}},
+       {.tokens = {2}, .targets = {6, 7}, .second = {3}, .segments = {1}, .values = {-2.0F}}},
+      false);
+  const auto batch = collate(list, {.indices = {0, 1}, .padded_length = 4});
+  EXPECT_EQ(batch.targets.sizes(), (at::IntArrayRef{2, 2}));
+  EXPECT_EQ(values(batch.targets), (std::vector<int64_t>{4, 5, 6, 7}));
+  EXPECT_EQ(values(batch.second), (std::vector<int64_t>{6, 7, 8, 9, 3, 0, 0, 0}));
+  EXPECT_EQ(values(batch.second_lengths), (std::vector<int64_t>{4, 1}));
+  EXPECT_EQ(values(batch.segments), (std::vector<int64_t>{0, 0, 1, 0, 1, 0, 0, 0}));
+  EXPECT_EQ(batch.values.sizes(), (at::IntArrayRef{2, 1}));
+  EXPECT_EQ(batch.values[1][0].item<float>(), -2.0F);
+  EXPECT_EQ(batch.real_tokens, 9);
+}
+
 struct Wrong final : Dataset {
   int64_t size() const override { return 1; }
   int64_t length(int64_t) const override { return 2; }

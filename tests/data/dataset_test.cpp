@@ -57,5 +57,21 @@ TEST(Dataset, IsCutOnTheRightAndCounted) {
   EXPECT_EQ(cut.train->get(1).tokens, (std::vector<int32_t>{4, 5}));
 }
 
+TEST(SampleList, KnowsWhatItsSamplesHold) {
+  const SampleList list({{.tokens = {1, 2, 3},
+                          .targets = {4, 5},
+                          .second = {6, 7, 8, 9},
+                          .segments = {0, 0, 1},
+                          .values = {0.5F}}},
+                        false);
+  EXPECT_EQ(list.length(0), 4) << "the longer sequence";
+  EXPECT_EQ(list.targets(), 2);
+  EXPECT_EQ(list.values(), 1);
+  EXPECT_TRUE(list.has_second());
+  EXPECT_TRUE(list.has_segments());
+  EXPECT_THROW(SampleList({{.tokens = {1}, .targets = {1}}, {.tokens = {1}}}, false),
+               std::invalid_argument);
+}
+
 }  // namespace
 }  // namespace longbow

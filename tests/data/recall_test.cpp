@@ -35,7 +35,8 @@ TEST(Recall, ShowsEachKeyOnceAndAsksOnlyForThose) {
   EXPECT_EQ(splits.classes, 16);
   EXPECT_TRUE(splits.per_token);
   for (int64_t i = 0; i < 500; ++i) {
-    auto [tokens, targets] = splits.train->get(i);
+    const auto sample = splits.train->get(i);
+    const auto &tokens = sample.tokens, &targets = sample.targets;
     ASSERT_EQ(tokens.size(), 16 * 2 + 1 + 16);
     std::map<int32_t, int32_t> shown;
     for (size_t pair = 0; pair < 32; pair += 2) shown[tokens[pair]] = tokens[pair + 1];
@@ -51,7 +52,8 @@ TEST(Recall, WritesAPairAsOneTokenWhenJoint) {
   const RecallIds ids(joint());
   EXPECT_EQ(splits.vocabulary, 1 + 9 + 9 * 4 + 1);
   for (int64_t i = 0; i < splits.train->size(); ++i) {
-    auto [tokens, targets] = splits.train->get(i);
+    const auto sample = splits.train->get(i);
+    const auto &tokens = sample.tokens, &targets = sample.targets;
     auto pairs = tokens.size() - 1 - 5;
     EXPECT_EQ(tokens[pairs], ids.separator());
     for (size_t at = pairs + 1; at < tokens.size(); ++at) {

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "longbow/models/classifier.h"
 #include "tests/support/tensor.h"
 
 namespace longbow {
@@ -22,12 +23,23 @@ DataConfig tiny_listops() {
   return data;
 }
 
-ClassifierConfig small() {
-  ClassifierConfig model;
-  model.encoder.width = 8;
-  model.encoder.layers = 1;
-  model.encoder.init = Init::xavier;
-  return model;
+std::unique_ptr<Task> made(const DataConfig& data, const TaskOptions& options = {.bucket = 4},
+                           const std::string& model = "{width: 8, layers: 1, init: xavier}") {
+  return find_objective("classification")
+      .make(load_data(data), parse_yaml(model, "model"), options);
+}
+
+int64_t longest(const Task& task) {
+  return as_integer(*task.model_config().find("max_length"), "max_length");
+}
+
+Tensor logits_of(Task& task, const Batch& batch) {
+  Context context = {.mask = Mask::from_lengths(batch.lengths, batch.tokens.size(1))};
+  return dynamic_cast<Classifier&>(task.model())(batch.tokens, context);
+}
+
+int64_t integer(const Outcome& outcome, const std::string& name) {
+  return outcome.sums.at(name).item<int64_t>();
 }
 
 Batch first_samples(const Dataset& data, int64_t count, int64_t padded) {
@@ -65,16 +77,20 @@ Expected by_hand(const Tensor& logits, const Tensor& targets) {
 }
 
 void expect_by_hand(const DataConfig& data) {
-  Classification task(data, small(), 4, 1, at::kCPU);
-  task.model().eval();
-  const auto batch = first_samples(*task.splits().train, 6, task.model_config().encoder.max_length);
-  Context context = {.mask = Mask::from_lengths(batch.lengths, batch.tokens.size(1))};
-  const auto want = by_hand(task.model()(batch.tokens, context), batch.targets);
-  const auto got = task.run(batch, {});
+  const auto task = made(data);
+  task->model().eval();
+  const auto batch = first_samples(*task->splits().train, 6, longest(*task));
+  const auto want = by_hand(logits_of(*task, batch), batch.targets);
+  const auto got = task->run(batch, {});
   EXPECT_NEAR(got.loss.item<double>(), want.loss, 1e-4);
-  EXPECT_EQ(got.correct.item<int64_t>(), want.correct);
-  EXPECT_EQ(got.count.item<int64_t>(), want.count);
+  EXPECT_EQ(integer(got, "correct"), want.correct);
+  EXPECT_EQ(integer(got, "count"), want.count);
   EXPECT_GT(want.count, 0);
+  const auto metrics = task->metrics(got.sums);
+  EXPECT_EQ(metrics[0].name, "accuracy");
+  EXPECT_DOUBLE_EQ(metrics[0].value,
+                   static_cast<double>(want.correct) / static_cast<double>(want.count));
+  EXPECT_NEAR(metrics[1].value, want.loss / static_cast<double>(want.count), 1e-4);
 }
 
 TEST(Classification, SumsCrossEntropyAndHitsOfOneClassPerSequence) {
@@ -83,76 +99,67 @@ TEST(Classification, SumsCrossEntropyAndHitsOfOneClassPerSequence) {
 
 TEST(Classification, CountsOnlyMarkedTokens) {
   expect_by_hand(tiny_recall());
-  Classification task(tiny_recall(), small(), 4, 1, at::kCPU);
-  const auto batch = first_samples(*task.splits().train, 6, task.model_config().encoder.max_length);
-  EXPECT_EQ(task.run(batch, {}).count.item<int64_t>(), 6 * 3);
+  const auto task = made(tiny_recall());
+  const auto batch = first_samples(*task->splits().train, 6, longest(*task));
+  EXPECT_EQ(integer(task->run(batch, {}), "count"), 6 * 3);
   EXPECT_GT(batch.tokens.numel(), 6 * 3);
 }
 
 TEST(Classification, NormalisedBySamplesARowWithFewerTargetsWeighsTheSame) {
-  Classification task(tiny_recall(), small(), 4, 1, at::kCPU);
-  task.model().eval();
-  auto batch = first_samples(*task.splits().train, 3, task.model_config().encoder.max_length);
+  const auto task = made(tiny_recall(), {.bucket = 4, .normalise = Normalise::samples});
+  task->model().eval();
+  auto batch = first_samples(*task->splits().train, 3, longest(*task));
   const auto marked = (batch.targets[0] != kIgnore).nonzero().flatten();
   batch.targets[0].index_fill_(0, marked.narrow(0, 0, 2), kIgnore);  // one of three is left
-  Context context = {.mask = Mask::from_lengths(batch.lengths, batch.tokens.size(1))};
-  const auto logits = task.model()(batch.tokens, context);
+  const auto logits = logits_of(*task, batch);
   double want = 0;
   for (int64_t row = 0; row < 3; ++row) {
     const auto one = by_hand(logits.narrow(0, row, 1), batch.targets.narrow(0, row, 1));
     want += one.loss / static_cast<double>(one.count);
   }
-  EXPECT_NEAR(task.run(batch, {}, Normalise::samples).loss.item<double>(), want, 1e-4);
+  const auto got = task->run(batch, {});
+  EXPECT_NEAR(got.loss.item<double>(), want, 1e-4);
+  EXPECT_EQ(integer(got, "weight"), 3);
 }
 
 TEST(Classification, TheDataDecidesLengthAndPooling) {
-  Classification tokens(tiny_recall(), small(), 8, 1, at::kCPU);
-  EXPECT_EQ(tokens.splits().max_length, 2 * 4 + 1 + 3);
-  EXPECT_EQ(tokens.model_config().encoder.max_length, 16) << "a multiple of the bucket";
-  EXPECT_EQ(tokens.model_config().pooling, Pooling::none);
-  Classification sequences(tiny_listops(), small(), 8, 1, at::kCPU);
-  EXPECT_EQ(sequences.model_config().pooling, Pooling::mean);
+  const auto pooling = [](const Task& task) {
+    return as_string(*task.model_config().find("pooling"), "pooling");
+  };
+  const auto tokens = made(tiny_recall(), {.bucket = 8});
+  EXPECT_EQ(tokens->splits().max_length, 2 * 4 + 1 + 3);
+  EXPECT_EQ(longest(*tokens), 16) << "a multiple of the bucket";
+  EXPECT_EQ(pooling(*tokens), "none");
+  const auto sequences = made(tiny_listops(), {.bucket = 8});
+  EXPECT_EQ(pooling(*sequences), "mean");
   int64_t count = 0;
-  for (const auto& parameter : sequences.model().parameters()) count += parameter.numel();
-  EXPECT_EQ(sequences.parameter_count(), count);
+  for (const auto& parameter : sequences->model().parameters()) count += parameter.numel();
+  EXPECT_EQ(sequences->parameter_count(), count);
+}
+
+TEST(Classification, SmoothedTargetsCountInTrainingOnly) {
+  const auto task = made(tiny_listops(), {.bucket = 4, .label_smoothing = 0.3});
+  const auto batch = first_samples(*task->splits().train, 6, longest(*task));
+  const auto logits = logits_of(*task, batch).log_softmax(-1);
+  const auto hard = -logits.gather(1, batch.targets.unsqueeze(1)).sum();
+  const auto want = 0.7 * hard - 0.3 * logits.mean(-1).sum();
+  EXPECT_NEAR(task->run(batch, {}).loss.item<double>(), want.item<double>(), 1e-4);
+  task->model().eval();
+  EXPECT_NEAR(task->run(batch, {}).loss.item<double>(), hard.item<double>(), 1e-4);
 }
 
 TEST(Classification, AModelThatIsTooShortIsAMistake) {
-  auto model = small();
-  model.encoder.max_length = 8;
-  EXPECT_EQ(error_of([&] { Classification(tiny_recall(), model, 4, 1, at::kCPU); }),
+  EXPECT_EQ(error_of([&] { made(tiny_recall(), {.bucket = 4}, "{width: 8, max_length: 8}"); }),
             "model.max_length is 8, but the data has sequences of up to 12 padded tokens; raise "
             "it, or cut the data with data.max_tokens");
 }
 
-using namespace listops;
-
-std::shared_ptr<MemoryDataset> expressions(const std::vector<std::pair<uint8_t, int32_t>>& rows) {
-  auto data = std::make_shared<MemoryDataset>(MemoryDataset::Targets::one_class);
-  for (const auto& [root, target] : rows)
-    data->add(std::vector<int32_t>{root, kZero, kZero, kClose}, std::vector<int32_t>{target});
-  return data;
-}
-
-TEST(Baselines, AreLearntOnTrainAndScoredOnTest) {
-  Splits splits;
-  splits.train = expressions({{kMin, 1}, {kMin, 1}, {kMin, 4}, {kMax, 9}, {kMax, 9}, {kMax, 9}});
-  splits.test = expressions({{kMin, 1}, {kMin, 4}, {kMax, 9}, {kMax, 1}, {kMedian, 0}});
-  const auto rows = baselines({.name = "listops"}, splits);
-  ASSERT_EQ(rows.size(), 2u);
-  EXPECT_EQ(rows[0].name, "majority class");
-  EXPECT_DOUBLE_EQ(rows[0].accuracy, 1.0 / 5) << "always 9";
-  EXPECT_EQ(rows[1].name, "root operator only");
-  EXPECT_DOUBLE_EQ(rows[1].accuracy, 3.0 / 5) << "1 for MIN, 9 for MAX, 0 for what was never seen";
-}
-
-TEST(Baselines, IgnoreTokensWithoutATarget) {
-  auto data = std::make_shared<MemoryDataset>(MemoryDataset::Targets::per_token);
-  data->add(std::vector<int32_t>{5, 6, 7, 8}, std::vector<int32_t>{kIgnore, 2, kIgnore, 1});
-  data->add(std::vector<int32_t>{5, 6}, std::vector<int32_t>{2, kIgnore});
-  const auto rows = baselines({.name = "recall"}, {.train = data, .test = data});
-  ASSERT_EQ(rows.size(), 1u);
-  EXPECT_DOUBLE_EQ(rows[0].accuracy, 2.0 / 3);
+TEST(MechanismLabel, NamesTheMechanismsOfAListOnce) {
+  EXPECT_EQ(mechanism_label(parse_yaml("{layers: 3, attention: [{name: fnet, layers: 0-1}, {name: "
+                                       "softmax, layers: 2}]}",
+                                       "x")),
+            "fnet+softmax");
+  EXPECT_EQ(mechanism_label(Node::map()), "softmax");
 }
 
 }  // namespace

@@ -44,12 +44,29 @@ Kept start_of(const Tensor& parameter) {
 
 void set_gradients(Toy& toy, uint64_t seed, double size = 1) {
   for (auto* parameter : {&toy.weight, &toy.bias, &toy.slow})
-    parameter->mutable_grad() = random_normal(parameter->sizes(), seed++) * size;
+    parameter->mutable_grad().copy_(random_normal(parameter->sizes(), seed++) * size);
 }
+
+// An optimiser on all weights of a float64 model.
+class Optimised {
+ public:
+  Optimised(torch::nn::Module& model, const OptimizerConfig& config)
+      : weights_(model, at::kDouble), optimizer_(make_optimizer(weights_.all(), config)) {}
+  Tensor step(double learning_rate, double scale = 1, bool skip_overflow = false) {
+    const auto scalar = [](double value) { return at::full({}, value, at::kDouble); };
+    return optimizer_->step(scalar(learning_rate), scalar(scale), skip_overflow);
+  }
+  Tensors state() const { return optimizer_->state(); }
+  void load(const Tensors& state) { optimizer_->load(state); }
+
+ private:
+  Weights weights_;
+  std::unique_ptr<Optimizer> optimizer_;
+};
 
 TEST(AdamW, FollowsItsDefinitionWithDecayGroupsAndRateLimits) {
   Toy toy;
-  AdamW optimizer(toy, kConfig);
+  Optimised optimizer(toy, kConfig);
   auto weight = start_of(toy.weight), bias = start_of(toy.bias), slow = start_of(toy.slow);
   for (int step = 1; step <= 6; ++step) {
     const double rate = 0.02 / step;
@@ -66,7 +83,7 @@ TEST(AdamW, FollowsItsDefinitionWithDecayGroupsAndRateLimits) {
 
 TEST(AdamW, ReturnsTheGlobalNormAndClearsTheGradients) {
   Toy toy;
-  AdamW optimizer(toy, kConfig);
+  Optimised optimizer(toy, kConfig);
   set_gradients(toy, 4);
   const auto norm = at::cat({toy.weight.grad().flatten(), toy.bias.grad(), toy.slow.grad()}).norm();
   EXPECT_NEAR_TENSOR(optimizer.step(0.01), norm, tolerance(at::kDouble));
@@ -79,7 +96,7 @@ TEST(AdamW, ClipsTheGlobalNormAndNothingBelowIt) {
   clipped.clip = 0.5;
   const auto after = [](const OptimizerConfig& config, double size) {
     Toy toy;
-    AdamW optimizer(toy, config);
+    Optimised optimizer(toy, config);
     set_gradients(toy, 4);
     const double norm = at::cat({toy.weight.grad().flatten(), toy.bias.grad(), toy.slow.grad()})
                             .norm()
@@ -93,16 +110,41 @@ TEST(AdamW, ClipsTheGlobalNormAndNothingBelowIt) {
   EXPECT_GT((after(kConfig, 20) - after(clipped, 20)).abs().max().item<double>(), 0.1);
 }
 
+TEST(AdamW, ScalesTheGradientsBeforeItMeasuresAndClipsThem) {
+  Toy scaled, plain;
+  Optimised by_four(scaled, kConfig), by_hand(plain, kConfig);
+  set_gradients(scaled, 4);
+  set_gradients(plain, 4, 4);
+  EXPECT_NEAR_TENSOR(by_four.step(0.01, 4), by_hand.step(0.01), tolerance(at::kDouble));
+  EXPECT_NEAR_TENSOR(scaled.weight, plain.weight, tolerance(at::kDouble));
+}
+
+TEST(AdamW, AnOverflowChangesNothingWhenItIsToBeSkipped) {
+  Toy toy;
+  Optimised optimizer(toy, kConfig);
+  set_gradients(toy, 4);
+  optimizer.step(0.01, 1, true);
+  const auto before = toy.weight.detach().clone();
+  Tensors state;
+  for (const auto& [name, tensor] : optimizer.state()) state[name] = tensor.clone();
+  set_gradients(toy, 5);
+  toy.bias.mutable_grad()[1] = std::numeric_limits<double>::infinity();
+  EXPECT_FALSE(std::isfinite(optimizer.step(0.01, 1, true).item<double>()));
+  EXPECT_NEAR_TENSOR(toy.weight, before, kExact);
+  for (const auto& [name, tensor] : optimizer.state())
+    EXPECT_NEAR_TENSOR(tensor, state.at(name), kExact) << name;
+}
+
 TEST(AdamW, GoesOnFromASavedState) {
   Toy whole, broken;
-  AdamW straight(whole, kConfig), first(broken, kConfig);
-  const auto step = [](Toy& toy, AdamW& optimizer, uint64_t seed) {
+  Optimised straight(whole, kConfig), first(broken, kConfig);
+  const auto step = [](Toy& toy, Optimised& optimizer, uint64_t seed) {
     set_gradients(toy, seed);
     optimizer.step(0.01);
   };
   for (uint64_t seed : {1, 20, 40}) step(whole, straight, seed);
   for (uint64_t seed : {1, 20}) step(broken, first, seed);
-  AdamW second(broken, kConfig);
+  Optimised second(broken, kConfig);
   second.load(first.state());
   step(broken, second, 40);
   EXPECT_NEAR_TENSOR(broken.weight, whole.weight, kExact);
@@ -111,7 +153,7 @@ TEST(AdamW, GoesOnFromASavedState) {
 
 TEST(AdamW, AStateOfAnotherModelIsRefused) {
   Toy toy;
-  AdamW optimizer(toy, kConfig);
+  Optimised optimizer(toy, kConfig);
   EXPECT_NE(error_of([&] { optimizer.load({}); }).find("optimizer state has no bias.mean"),
             std::string::npos);
 }
@@ -138,11 +180,11 @@ void follow(const nlohmann::json& vectors, const nlohmann::json& run) {
   LeastSquares model(tensor_of(vectors.at("W0")), tensor_of(vectors.at("b0")));
   const auto betas = options.value("betas", std::vector<double>{0.9, 0.999});
   const auto& clip = run.at("clip_grad_norm");
-  AdamW optimizer(model, {.weight_decay = options.value("weight_decay", 0.01),
-                          .beta1 = betas[0],
-                          .beta2 = betas[1],
-                          .epsilon = options.value("eps", 1e-8),
-                          .clip = clip.is_null() ? 0 : clip.get<double>()});
+  Optimised optimizer(model, {.weight_decay = options.value("weight_decay", 0.01),
+                              .beta1 = betas[0],
+                              .beta2 = betas[1],
+                              .epsilon = options.value("eps", 1e-8),
+                              .clip = clip.is_null() ? 0 : clip.get<double>()});
   for (const auto& step : run.at("steps")) {
     const auto loss = (at::linear(x, model.weight, model.bias) - y).square().mean();
     EXPECT_NEAR(loss.item<double>(), step.at("loss").get<double>(), 1e-9);

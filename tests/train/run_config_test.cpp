@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "longbow/attention/mechanism.h"
 #include "longbow/core/file.h"
 #include "tests/support/tensor.h"
 #include "tests/train/scratch.h"
@@ -31,7 +32,7 @@ TEST(RunConfig, MistakesAreFoundBeforeAnyDataIsOpened) {
             "run.yaml:2: model.width 10 is not a multiple of model.heads 3; change one of them, or "
             "set model.head_width");
   EXPECT_EQ(mistake("task: recall\nmodel:\n  width: 5"),
-            "run.yaml:1: model.width 5 is not a multiple of model.heads 2; change one of them, or "
+            "run.yaml:2: model.width 5 is not a multiple of model.heads 2; change one of them, or "
             "set model.head_width");
   EXPECT_EQ(mistake("task: recall\nmodel: {width: 10, heads: 3, head_width: 4}"), "");
   EXPECT_EQ(mistake("task: recall\nmodel:\n  causal: true\n  attention: fnet"),

@@ -1,0 +1,91 @@
+#include "longbow/tasks/task.h"
+
+#include <ATen/ATen.h>
+
+#include "longbow/models/encoder.h"
+#include "longbow/tasks/classification.h"
+
+namespace longbow {
+
+const std::vector<Objective>& objectives() {
+  static const std::vector<Objective> all = {classification_objective()};
+  return all;
+}
+
+const Objective& find_objective(const std::string& name, const Place& place) {
+  std::vector<std::string> known;
+  for (const auto& objective : objectives()) {
+    if (objective.name == name) return objective;
+    known.push_back(objective.name);
+  }
+  throw UserError(place, "unknown objective '" + name + "'", suggest(name, known));
+}
+
+int64_t Task::parameter_count() {
+  int64_t count = 0;
+  for (const auto& parameter : model().parameters()) count += parameter.numel();
+  return count;
+}
+
+void fit_length(int64_t& max_length, const Splits& splits, int64_t bucket) {
+  const int64_t longest = (splits.max_length + bucket - 1) / bucket * bucket;
+  if (max_length == 0) max_length = longest;
+  if (max_length < longest)
+    throw UserError("model.max_length is " + std::to_string(max_length) +
+                        ", but the data has sequences of up to " + std::to_string(longest) +
+                        " padded tokens",
+                    "raise it, or cut the data with data.max_tokens");
+}
+
+Outcome classified(const Tensor& logits, const Tensor& targets, int64_t samples,
+                   const TaskOptions& options, bool training) {
+  const auto rows = logits.flatten(0, -2), wanted = targets.flatten();
+  const auto counted = wanted != kIgnore;
+  auto loss = at::cross_entropy_loss(rows.to(wide(rows)), wanted, {}, at::Reduction::None, kIgnore,
+                                     training ? options.label_smoothing : 0);
+  const auto count = counted.sum();
+  auto weight = count;
+  if (options.normalise == Normalise::samples) {
+    const auto each = counted.view({samples, -1}).sum(1);
+    loss = loss.view({samples, -1}).sum(1) / each.clamp_min(1);
+    weight = (each > 0).sum();
+  }
+  const auto total = loss.sum();
+  const auto right = (rows.detach().argmax(-1) == wanted).logical_and(counted).sum();
+  return {total,
+          {{"loss", total.detach()}, {"weight", weight}, {"correct", right}, {"count", count}}};
+}
+
+Outcome with_extra_loss(Outcome outcome, const Context& context) {
+  if (context.loss.defined())
+    outcome.loss = outcome.loss + context.loss * outcome.sums.at("weight");
+  return outcome;
+}
+
+double sum_of(const Tensors& sums, const std::string& name) {
+  const auto found = sums.find(name);
+  return found == sums.end() ? 0 : found->second.item<double>();
+}
+
+double mean_of(const Tensors& sums, const std::string& name, const std::string& over) {
+  return sum_of(sums, name) / std::max(sum_of(sums, over), 1.0);
+}
+
+std::string mechanism_label(const Node& model) {
+  const auto* attention = model.find("attention");
+  const auto* layers = model.find("layers");
+  const auto options =
+      attention_per_layer(attention ? *attention : Node::string("softmax"),
+                          layers ? as_integer(*layers, "layers") : EncoderConfig().layers);
+  std::string label;
+  for (const auto& own : options) {
+    const auto& name = mechanism_of(own).name;
+    if (label.empty())
+      label = name;
+    else if (("+" + label + "+").find("+" + name + "+") == std::string::npos)
+      label += "+" + name;
+  }
+  return label;
+}
+
+}  // namespace longbow

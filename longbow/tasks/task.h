@@ -1,0 +1,100 @@
+#pragma once
+// What is learnt: a data set, a model, a loss, and what success is measured by.
+#include <array>
+#include <memory>
+#include <string_view>
+
+#include "longbow/core/config.h"
+#include "longbow/data/batch.h"
+#include "longbow/data/source.h"
+#include "longbow/nn/site.h"
+
+namespace longbow {
+
+// What the loss is a mean over: all targets alike, or samples, each of them a mean over its own
+// targets.
+enum class Normalise { targets, samples };
+constexpr std::array<std::string_view, 2> names_of(Normalise) {
+  return {"targets", "samples"};
+}
+
+struct TaskOptions {
+  int64_t bucket = 1;  // sequences are padded to a multiple of this
+  uint64_t seed = 1;
+  at::Device device = at::kCPU;
+  Normalise normalise = Normalise::targets;
+  double label_smoothing = 0;  // in training; an evaluation has none
+};
+
+// Of one batch, on the device: nothing here waits for it.
+struct Outcome {
+  Tensor loss;   // the sum over what is counted, with its gradient
+  Tensors sums;  // what metrics are made of, to be added up over batches: "loss", "weight", …
+};
+
+struct Metric {
+  std::string name;
+  double value = 0;
+  bool larger_is_better = true;
+};
+
+class Task {
+ public:
+  virtual ~Task() = default;
+  virtual Part& model() = 0;
+  virtual Outcome run(const Batch& batch, const Random& random) = 0;  // batch on the device
+  // From sums over a whole split, on the CPU. The first is what weights are chosen by.
+  virtual std::vector<Metric> metrics(const Tensors& sums) const = 0;
+  // Every option of the model spelled out, and what identifies it in config.json.
+  virtual Node model_config() const = 0;
+  virtual Node model_card() const = 0;
+
+  const Splits& splits() const { return splits_; }
+  at::Device device() const { return options_.device; }
+  int64_t parameter_count();
+
+ protected:
+  Task(Splits splits, TaskOptions options) : splits_(std::move(splits)), options_(options) {}
+  Splits splits_;
+  TaskOptions options_;
+};
+
+// A kind of task: reads the model part of a config, strictly.
+struct Objective {
+  std::string name, description;
+  std::vector<FieldDoc> options;
+  // Refuses a model that cannot be built, before any data is opened.
+  std::function<void(const Node& model)> check;
+  std::function<std::unique_ptr<Task>(const Splits&, const Node& model, const TaskOptions&)> make;
+};
+const std::vector<Objective>& objectives();
+// UserError with the nearest names when there is none.
+const Objective& find_objective(const std::string& name, const Place& place = {});
+
+// The longest padded sequence; fills in a model's limit of 0 and refuses one that is too low.
+void fit_length(int64_t& max_length, const Splits& splits, int64_t bucket);
+
+// Cross-entropy of logits [..., K] at targets [...] (kIgnore: none), with the sums "loss",
+// "weight", "correct" and "count".
+Outcome classified(const Tensor& logits, const Tensor& targets, int64_t samples,
+                   const TaskOptions& options, bool training);
+
+// What modules add to the loss is a mean already: it counts once for everything counted.
+Outcome with_extra_loss(Outcome outcome, const Context& context);
+
+double sum_of(const Tensors& sums, const std::string& name);
+double mean_of(const Tensors& sums, const std::string& name, const std::string& over);
+
+// What can be had without a model: rows that every score should be read against.
+struct Baseline {
+  std::string name, meaning;
+  double accuracy = 0;
+};
+// The most frequent class of the training split; for ListOps also the most frequent one given the
+// root operator.
+std::vector<Baseline> baselines(const DataConfig& config, const Splits& splits);
+
+// The mechanism that a model part of a config names; several are joined with '+'.
+std::string mechanism_label(const Node& model);
+
+}  // namespace longbow

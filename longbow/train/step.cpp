@@ -1,0 +1,101 @@
+#include "longbow/train/step.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Context.h>
+
+namespace longbow {
+namespace {
+
+at::ScalarType type_of(Precision precision) {
+  if (precision == Precision::bf16) return at::kBFloat16;
+  return precision == Precision::fp16 ? at::kHalf : at::kFloat;
+}
+
+std::string shape_key(Batch batch) {
+  std::string key = "batch";
+  for (const auto* tensor : batch.tensors())
+    for (const auto size : tensor->sizes()) key += " " + std::to_string(size);
+  return key;
+}
+
+constexpr double kFirstLossScale = 65536;
+
+}  // namespace
+
+Step::Step(Task& task, const StepConfig& config)
+    : task_(task),
+      config_(config),
+      weights_(task.model(), type_of(config.precision)),
+      optimizer_(make_optimizer(weights_.all(), config.optimizer)),
+      replay_(make_replay(task.device(), config.graphs)),
+      random_(Random::from_seed(config.seed, 0, task.device())) {
+  const auto options = at::TensorOptions(at::kFloat).device(task.device());
+  rate_ = at::zeros({}, options);
+  loss_scale_ = at::full({}, config.precision == Precision::fp16 ? kFirstLossScale : 1.0, options);
+  growth_ = at::zeros({}, options.dtype(at::kInt));
+  at::globalContext().setAllowTF32CuBLAS(config.precision == Precision::tf32);
+  at::globalContext().setAllowTF32CuDNN(config.precision == Precision::tf32);
+  sums_["gradient_norm"] = at::zeros({}, options.dtype(at::kDouble));
+}
+
+void Step::run(const std::vector<Batch>& batches, int64_t draw, double learning_rate) {
+  for (auto& [name, sum] : sums_) sum.zero_();
+  rate_.fill_(learning_rate);
+  for (const auto& given : batches) {
+    random_.key.select(0, 1).fill_(draw++);
+    const auto key = shape_key(given);
+    const auto& batch = settled(key, given);
+    replay_->run(key, [&] { add(batch); });
+  }
+  replay_->run("update", [&] { update(); });
+}
+
+// Where a replayed step will look for the batch: at the place of the first one of its shapes.
+const Batch& Step::settled(const std::string& key, const Batch& batch) {
+  auto& place = batches_[key];
+  if (!replay_->captures() || !place.tokens.defined()) return place = batch.to(task_.device());
+  auto given = batch;
+  const auto from = given.tensors(), to = place.tensors();
+  for (size_t i = 0; i < from.size(); ++i) to[i]->copy_(*from[i], /*non_blocking=*/true);
+  return place;
+}
+
+void Step::add(const Batch& batch) {
+  const auto outcome = task_.run(batch, random_);
+  (outcome.loss * (loss_scale_ / config_.nominal)).backward();
+  for (const auto& [name, value] : outcome.sums) {
+    auto& sum = sums_[name];
+    if (!sum.defined()) sum = at::zeros(value.sizes(), value.options().dtype(at::kDouble));
+    sum.add_(value.detach());
+  }
+}
+
+void Step::update() {
+  weights_.collect();
+  // Gradients were divided by a number known beforehand, to keep them in range, and now by the
+  // right one.
+  const auto scale = config_.nominal / (sums_.at("weight").clamp_min(1) * loss_scale_);
+  const bool scaling = config_.precision == Precision::fp16;
+  const auto norm = optimizer_->step(rate_, scale.to(at::kFloat), scaling);
+  sums_.at("gradient_norm").copy_(norm);
+  weights_.publish();
+  if (!scaling) return;
+  const auto overflow = norm.isfinite().logical_not().to(at::kFloat);
+  at::_amp_update_scale_(loss_scale_, growth_, overflow, /*growth=*/2.0, /*backoff=*/0.5,
+                         /*interval=*/2000);
+}
+
+Tensors Step::state() const {
+  auto state = optimizer_->state();
+  state["loss_scale"] = loss_scale_;
+  state["loss_scale_growth"] = growth_;
+  return state;
+}
+
+void Step::load(const Tensors& state) {
+  optimizer_->load(state);
+  loss_scale_.copy_(state.at("loss_scale"));
+  growth_.copy_(state.at("loss_scale_growth"));
+}
+
+}  // namespace longbow

@@ -1,0 +1,64 @@
+#include "longbow/train/weights.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/tensor.h"
+
+namespace longbow {
+namespace {
+
+class Toy : public Part {
+ public:
+  Toy() {
+    weight = parameter("weight", random_normal({3, 4}, 1).to(at::kFloat));
+    table = register_buffer("table", random_normal({5}, 2).to(at::kFloat));
+    count = register_buffer("count", at::arange(3, at::kLong));
+  }
+  Tensor weight, table, count;
+};
+
+TEST(Weights, OfAModelThatComputesInFloat32AreItsParameters) {
+  Toy toy;
+  Weights weights(toy, at::kFloat);
+  ASSERT_EQ(weights.all().size(), 1u);
+  EXPECT_TRUE(weights.all()[0].value.is_same(weights.all()[0].parameter));
+}
+
+TEST(Weights, StayInFloat32WhereTheModelComputesInLess) {
+  Toy toy;
+  const auto start = toy.weight.detach().clone();
+  Weights weights(toy, at::kBFloat16);
+  const auto& weight = weights.all()[0];
+  EXPECT_EQ(toy.weight.scalar_type(), at::kBFloat16);
+  EXPECT_EQ(toy.table.scalar_type(), at::kBFloat16);
+  EXPECT_EQ(toy.count.scalar_type(), at::kLong);
+  EXPECT_NEAR_TENSOR(weight.value, start, kExact);
+
+  toy.weight.sum().backward();
+  toy.weight.sum().backward();
+  weights.collect();
+  EXPECT_NEAR_TENSOR(weight.value.grad(), at::full({3, 4}, 2.0), kExact);
+  EXPECT_NEAR_TENSOR(toy.weight.grad().to(at::kFloat), at::zeros({3, 4}), kExact);
+
+  // A change that bfloat16 cannot tell adds up in float32.
+  const at::NoGradGuard no_grad;
+  auto value = weight.value;
+  for (int i = 0; i < 64; ++i) value.mul_(1 + 0x1p-12);
+  weights.publish();
+  EXPECT_NEAR_TENSOR(toy.weight.to(at::kFloat), start * 1.0157, (Tolerance{0, 0.005}));
+  EXPECT_FALSE(at::equal(toy.weight, start.to(at::kBFloat16)));
+}
+
+TEST(Weights, AreSavedAndLoadedWithEveryDigit) {
+  Toy first, second;
+  Weights from(first, at::kBFloat16), to(second, at::kBFloat16);
+  const at::NoGradGuard no_grad;
+  Tensor(from.all()[0].value).add_(0x1p-20);
+  to.load(from.saved(), "file");
+  EXPECT_NEAR_TENSOR(to.all()[0].value, from.all()[0].value, kExact);
+  EXPECT_EQ(from.saved().at("weight").scalar_type(), at::kFloat);
+}
+
+}  // namespace
+}  // namespace longbow
