@@ -21,9 +21,23 @@ Random Random::from_seed(uint64_t seed, int64_t step, at::Device device) {
   return {at::tensor({static_cast<int64_t>(seed), step}, at::kLong).to(device)};
 }
 
+namespace {
+
+const Tensor& key_of(const Random& random, const std::string& site) {
+  TORCH_CHECK(random.key.defined(), site,
+              ": random numbers wanted, but the context has no random key");
+  return random.key;
+}
+
+}  // namespace
+
 Tensor Random::uniform(at::IntArrayRef shape, const std::string& site) const {
-  TORCH_CHECK(key.defined(), site, ": random numbers wanted, but the context has no random key");
-  return philox_uniform(key, hash_name(site), shape);
+  return philox_uniform(key_of(*this, site), hash_name(site), shape);
+}
+
+void Random::uniform_window(Tensor& out, int64_t rows, int64_t columns, int64_t row, int64_t column,
+                            const std::string& site) const {
+  philox_window(key_of(*this, site), hash_name(site), rows, columns, row, column, out);
 }
 
 Tensor Random::normal(at::IntArrayRef shape, const std::string& site) const {

@@ -36,6 +36,10 @@ struct Random {
   static Random from_seed(uint64_t seed, int64_t step = 0, at::Device device = at::kCPU);
   Tensor uniform(at::IntArrayRef shape, const std::string& site) const;  // float32 in [0, 1)
   Tensor normal(at::IntArrayRef shape, const std::string& site) const;   // float32
+  // out [G, R, C] float32 becomes a window of uniform({G, rows, columns}, site), from row and
+  // column on: a tile of a draw that is never stored as a whole.
+  void uniform_window(Tensor& out, int64_t rows, int64_t columns, int64_t row, int64_t column,
+                      const std::string& site) const;
 };
 
 // Discrete choices (buckets, members, top-k): computed, recorded for a test, or replayed.

@@ -54,6 +54,27 @@ TEST(Philox, ALongerDrawBeginsWithTheShorterOne) {
                   .equal(philox_uniform(key(1, 1), 1, {33})));
 }
 
+TEST(Philox, AWindowIsAPartOfTheWhole) {
+  const auto whole = philox_uniform(key(3, 1), 8, {5, 13, 11});
+  for (const auto& [row, rows, column, columns] :
+       {std::array<int64_t, 4>{0, 13, 0, 11}, {2, 4, 3, 5}, {12, 1, 10, 1}, {5, 0, 1, 2}}) {
+    auto part = at::full({5, rows, columns}, -1, at::kFloat);
+    philox_window(key(3, 1), 8, 13, 11, row, column, part);
+    EXPECT_TRUE(part.equal(whole.narrow(1, row, rows).narrow(2, column, columns)))
+        << row << " " << column;
+  }
+}
+
+TEST(Philox, RefusesAWindowThatDoesNotFit) {
+  const auto refused = [](at::Tensor out) {
+    return error_of([&] { philox_window(key(1, 1), 0, 6, 4, 3, 2, out); });
+  };
+  EXPECT_EQ(refused(at::zeros({2, 4, 2})),
+            "philox_window: [2, 4, 2] from row 3 and column 2 leaves the 6 rows and 4 columns");
+  EXPECT_EQ(refused(at::zeros({3, 2})),
+            "philox_window: out is [3, 2] Float, but needs [G, R, C] float32 beside the key");
+}
+
 TEST(Philox, RefusesAKeyOfAnotherForm) {
   EXPECT_EQ(error_of([] { (void)philox_uniform(at::zeros({2}), 0, {1}); }),
             "philox_uniform: key is [2] Float, but needs [2] int64");
