@@ -4,6 +4,8 @@
 
 #include <limits>
 
+#include "longbow/nn/tiles.h"
+
 namespace longbow {
 
 Tensor masked_softmax(const Tensor& scores, const Tensor& visible) {
@@ -63,9 +65,10 @@ Tensor fused_attention(const Heads& heads, const Mask& mask, double scale) {
   const bool itself = heads.x.is_same(heads.source);
   if (mask.causal && (itself || !mask.keep.defined())) return fused_causal(heads, scale);
   if (!mask.keep.defined()) return sdpa(heads, {}, false, scale);
-  if (mask.causal)
-    return sdpa(heads, visible_pairs(mask, heads.q.size(2), heads.k.size(2), heads.q.device()),
-                false, scale);
+  if (mask.causal)  // the kernels take either rule, or a stored N x M mask
+    return tiled_softmax(heads.q.to(wide(heads.q)) * scale, heads.k, heads.v, Seen::by(mask), {},
+                         {}, {})
+        .to(heads.v.scalar_type());
   // A row without any key is computed on all of them and then set to zero, because the kernels
   // divide by its sum.
   const auto any = mask.keep.any(1, true);

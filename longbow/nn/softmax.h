@@ -21,7 +21,8 @@ struct Weighing {
 Tensor softmax_read(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible,
                     const Weighing& weighing, Context& context);
 
-// softmax(q k^T scale) v by LibTorch's fused kernels: no N x M tensor is stored.
+// softmax(q k^T scale) v by LibTorch's fused kernels, or in tiles where they would want an N x M
+// mask: no N x M tensor is stored.
 Tensor fused_attention(const Heads& heads, const Mask& mask, double scale);
 
 // Keys and values of all tokens seen so far, one slot more than the capacity: padded tokens are

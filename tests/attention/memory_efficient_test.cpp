@@ -156,6 +156,29 @@ TEST(MemoryEfficient, DropoutTakesWeightsAfterTheSumAndHasItsGradient) {
   EXPECT_TRUE(gradcheck([&] { return run(x, true); }, {{"x", x}}));
 }
 
+// The layers have the same path, so the same seed; softmax draws for all pairs at once.
+TEST(MemoryEfficient, TilesOfAnySizeDropTheWeightsThatTheFormulaDrops) {
+  const auto x = random_normal({2, 23, 6}, 12).requires_grad_(),
+             weights = random_normal({2, 23, 6}, 13);
+  for (const bool causal : {false, true}) {
+    const auto run = [&](const std::string& name, const std::string& options) {
+      const auto mixer = made("{dropout: 0.4, " + options + "}", kSite, name);
+      mixer->train();
+      Context context = {.mask = {.causal = causal}, .random = Random::from_seed(3)};
+      const auto y = (*mixer)(x, context);
+      return std::pair{y, torch::autograd::grad({(y * weights).sum()}, {x})[0]};
+    };
+    const auto want = run("softmax", "form: naive");
+    for (const std::string chunks :
+         {"", "query_chunk: 1, key_chunk: 1", "query_chunk: 4, key_chunk: 7",
+          "query_chunk: 23, key_chunk: 5"}) {
+      const auto got = run("memory_efficient", chunks);
+      EXPECT_NEAR_TENSOR(got.first, want.first, tolerance(at::kDouble)) << chunks;
+      EXPECT_NEAR_TENSOR(got.second, want.second, (Tolerance{1e-10, 1e-10})) << chunks;
+    }
+  }
+}
+
 TEST(MemoryEfficient, DropoutDropsInTrainingOnlyAndKeepsTheMean) {
   const auto mixer = made("{dropout: 0.5, query_chunk: 3, key_chunk: 3}");
   const auto x = random_normal({1, 8, 6}, 9);
@@ -174,7 +197,7 @@ TEST(MemoryEfficient, DropoutDropsInTrainingOnlyAndKeepsTheMean) {
   EXPECT_NEAR_TENSOR(sum / 2000, y, (Tolerance{.absolute = 0.1 * y.abs().max().item<double>()}));
   Context keyless;
   EXPECT_EQ(error_of([&] { (void)(*mixer)(x, keyless); }),
-            ".dropout.0.0: random numbers wanted, but the context has no random key");
+            ".dropout: random numbers wanted, but the context has no random key");
 }
 
 TEST(MemoryEfficient, TheWeightsOfALookAreTheSoftmaxOfTheScores) {
@@ -195,8 +218,8 @@ TEST(MemoryEfficient, ASecondDerivativeIsRefused) {
   Context context;
   const auto y = (*made())(x, context).square().sum();
   EXPECT_EQ(error_of([&] { (void)torch::autograd::grad({y}, {x}, {}, true, true); }),
-            "memory_efficient: weights that are computed again have no second derivative; softmax "
-            "with form: naive has");
+            "attention in tiles computes its weights again and has no second derivative; form: "
+            "naive of softmax and rela has");
 }
 
 TEST(MemoryEfficient, RefusesOptionsThatItDoesNotHave) {
