@@ -184,9 +184,33 @@ struct StartsWithoutTheMask : Jacket {
     Jacket::open(state, lanes, capacity, open);
   }
 };
+// Adds to every token where it stands.
+struct KnowsItsPlace : Jacket {
+  using Jacket::Jacket;
+  Tensor mix(const Tensor& x, Context& context) override {
+    return placed(Jacket::mix(x, context), positions_of(x, context));
+  }
+  Tensor grow(const Tensor& x, State& state, Context& context) override {
+    const auto positions = context.positions;
+    return placed(Jacket::grow(x, state, context), positions);
+  }
+  static Tensor placed(const Tensor& y, const Tensor& positions) {
+    return y + positions.unsqueeze(-1).to(y.scalar_type());
+  }
+};
+struct CountsEachExtension : KnowsItsPlace {
+  using KnowsItsPlace::KnowsItsPlace;
+  Tensor grow(const Tensor& x, State& state, Context& context) override {
+    return placed(Jacket::grow(x, state, context), positions_of(x, {}));
+  }
+};
 TEST(Broken, AMemoryIsReadWhileDecoding) {
   expect_broken(subject<StartsWithoutTheMask>(), kAMemoryIsReadWhileDecoding,
                 "pieces 20 … of 1: worst at");
+  EXPECT_EQ(finding(subject<KnowsItsPlace>(), kAMemoryIsReadWhileDecoding), "")
+      << "positions go on from one extension to the next";
+  expect_broken(subject<CountsEachExtension>(), kAMemoryIsReadWhileDecoding,
+                "lanes moved: worst at");
 }
 
 struct AddsToTheGradientAlone : Jacket {
@@ -222,9 +246,28 @@ struct SumsInLowPrecision : Jacket {
     return Jacket::mix(x, context) * (sum / static_cast<double>(x.size(1) + 1));
   }
 };
+// Turns the channels that lie below their mean over the tokens.
+struct TurnsWhatIsBelowTheMean : Jacket {
+  using Jacket::Jacket;
+  Tensor mix(const Tensor& x, Context& context) override {
+    const auto y = Jacket::mix(x, context);
+    return at::where(chosen(context, [&] { return y > y.mean(1, true); }), y, -y);
+  }
+  virtual Tensor chosen(Context&, const std::function<Tensor()>& make) { return make(); }
+};
+struct PicksWhatItTurns : TurnsWhatIsBelowTheMean {
+  using TurnsWhatIsBelowTheMean::TurnsWhatIsBelowTheMean;
+  Tensor chosen(Context& context, const std::function<Tensor()>& make) override {
+    return context.pick("turned", make);
+  }
+};
 TEST(Broken, LessPrecisionIsNearby) {
   expect_broken(subject<SumsInLowPrecision>(), kLessPrecisionIsNearby,
                 "bidirectional, BFloat16: worst at");
+  expect_broken(subject<TurnsWhatIsBelowTheMean>(), kLessPrecisionIsNearby,
+                "bidirectional, BFloat16: worst at");
+  EXPECT_EQ(finding(subject<PicksWhatItTurns>(), kLessPrecisionIsNearby), "")
+      << "a choice that is picked is that of float64";
 }
 
 struct DrawsInEvaluation : Jacket {
