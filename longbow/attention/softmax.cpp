@@ -6,7 +6,7 @@
 #include <ATen/ATen.h>
 
 #include "longbow/attention/mechanism.h"
-#include "longbow/nn/softmax.h"
+#include "longbow/nn/tiles.h"
 
 namespace longbow {
 namespace {
@@ -19,61 +19,62 @@ constexpr std::array<std::string_view, 2> names_of(Form) {
 struct Config {
   Form form = Form::fused;
   double dropout = 0;
+  std::vector<double> head_mask = {};
 };
 template <class V>
 void fields(V& v, Config& c) {
   v("form", c.form, "fused kernels, or the formula with its N x M scores");
-  v("dropout", c.dropout, "rate on the attention weights; above 0, training uses the naive form",
+  v("dropout", c.dropout, "rate on the attention weights; fused drops them tile by tile",
     range(0, 0.99));
+  v("head_mask", c.head_mask,
+    "a factor for the weights of each head, 0 = without it; an empty list = all heads",
+    range(0, 1));
 }
 
-class Softmax : public AttentionImpl {
+class Softmax : public AllPairs {
  public:
   Softmax(const Site& site, const Config& config)
-      : config_(config),
-        path_(site.path),
-        scale_(1 / std::sqrt(static_cast<double>(site.shape.head()))) {}
+      : AllPairs(site, config.dropout), config_(config) {
+    const auto given = static_cast<int64_t>(config.head_mask.size());
+    TORCH_CHECK(given == 0 || given == site.shape.heads, "softmax: head_mask has ", given,
+                " entries for ", site.shape.heads, " heads");
+  }
 
   Tensor attend(const Heads& heads, Context& context) override {
-    const bool dropping = is_training() && config_.dropout > 0;
-    if (config_.form == Form::fused && !dropping && !context.maps)
-      return fused_attention(heads, context.mask, scale_);
-    const auto visible =
-        visible_pairs(context.mask, heads.q.size(2), heads.k.size(2), heads.q.device());
-    return read(heads.q, heads.k, heads.v, visible, context);
+    if (config_.form == Form::naive || context.maps) return AllPairs::attend(heads, context);
+    if (!is_training() || config_.dropout == 0)
+      return masked(fused_attention(heads, context.mask, scale_));
+    const auto y = tiled_softmax(scaled(heads.q), heads.k, heads.v, Seen::by(context.mask), {},
+                                 weighing(), context);
+    return masked(y.to(heads.v.scalar_type()));
   }
 
-  void open(State& state, const Heads& empty, int64_t capacity, Context&) override {
-    open_cache(state, empty, capacity);
-  }
-
-  Tensor grow(const Heads& heads, State& state, Context& context) override {
-    constexpr int64_t kPiece = 256;  // a long extension stores 256 rows of scores at a time
-    return in_pieces(heads, context, kPiece, [&](const Heads& piece, Context& inner) {
-      const auto cached = grow_cache(piece, state, inner);
-      return read(piece.q, cached.k, cached.v, cached.visible, inner);
-    });
+ protected:
+  Tensor read(const Heads& heads, const Seen& seen, Context& context) override {
+    return masked(
+        softmax_read(heads.q * scale_, heads.k, heads.v, seen.pairs(heads), weighing(), context));
   }
 
  private:
-  Tensor read(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible,
-              Context& context) {
-    return softmax_read(q * scale_, k, v, visible, {config_.dropout, is_training(), path_},
-                        context);
+  // A factor on all weights of a head is one on its output. Filled where y lives, because a copy
+  // from the host would wait for the device.
+  Tensor masked(const Tensor& y) const {
+    if (config_.head_mask.empty()) return y;
+    const auto factors = at::empty({y.size(1), 1, 1}, y.options());
+    for (int64_t h = 0; h < y.size(1); ++h)
+      factors.select(0, h).fill_(config_.head_mask[static_cast<size_t>(h)]);
+    return y * factors;
   }
 
   Config config_;
-  std::string path_;
-  double scale_;
 };
 
 Promises promises(const Config& c) {
-  const bool stored = c.form == Form::naive || c.dropout > 0;
   return {.future = Future::exact,
           .cross = true,
           .decode = true,
           .time = 2,
-          .memory = stored ? 2.0 : 1.0};
+          .memory = c.form == Form::naive ? 2.0 : 1.0};
 }
 
 Attention make(const Site& site, const Config& c) {

@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 
 #include "longbow/attention/mechanism.h"
+#include "longbow/nn/meter.h"
 #include "tests/support/oracle.h"
 #include "tests/support/tensor.h"
 
@@ -105,6 +106,57 @@ TEST(Softmax, DropoutDropsInTrainingOnlyAndKeepsTheMean) {
   EXPECT_NEAR_TENSOR(sum / 2000, y, (Tolerance{.absolute = 0.1 * y.abs().max().item<double>()}));
 }
 
+TEST(Softmax, DropoutDropsTheSameWeightsInBothForms) {
+  const auto x = random_normal({2, 9, 6}, 9);
+  const Context context = {.mask = {.causal = true}, .random = Random::from_seed(2)};
+  EXPECT_NEAR_TENSOR(run("{dropout: 0.4}", x, context),
+                     run("{dropout: 0.4, form: naive}", x, context), tolerance(at::kDouble));
+}
+
+// Heads of a token are read off with an output projection that is the identity.
+TEST(Softmax, AHeadMaskWeighsTheHeads) {
+  const auto x = random_normal({2, 9, 6}, 10);
+  const auto heads = [&](const std::string& options, bool training) {
+    const auto mixer = make_mixer("softmax", kSite, options);
+    mixer->to(at::kDouble);
+    mixer->train(training);
+    const at::NoGradGuard no_grad;
+    mixer->named_parameters()["output.weight"].copy_(at::eye(6));
+    Context context = {.random = Random::from_seed(3)};
+    return (*mixer)(x, context).unflatten(2, {2, 3});
+  };
+  for (const std::string rest : {"", ", form: naive", ", dropout: 0.3"})
+    for (const bool training : {false, true}) {
+      const auto all = heads("{head_mask: [1, 1]" + rest + "}", training),
+                 some = heads("{head_mask: [0, 0.5]" + rest + "}", training);
+      EXPECT_NEAR_TENSOR(some.select(2, 0), at::zeros({2, 9, 3}), kExact);
+      EXPECT_NEAR_TENSOR(some.select(2, 1), 0.5 * all.select(2, 1), tolerance(at::kDouble));
+    }
+}
+
+TEST(Softmax, AHeadMaskHoldsWhileDecoding) {
+  const auto mixer = make_mixer("softmax", kSite, "{head_mask: [0, 1]}");
+  const auto x = random_normal({1, 5, 6}, 11).to(at::kFloat);
+  const at::NoGradGuard no_grad;
+  Context causal = {.mask = {.causal = true}}, context;
+  State state;
+  mixer->start(state, 1, 5, context);
+  EXPECT_NEAR_TENSOR(mixer->extend(x, state, context), (*mixer)(x, causal), tolerance(at::kFloat));
+}
+
+TEST(Softmax, DropoutStoresNoPairs) {
+  const auto peak = [](int64_t tokens) {
+    const auto mixer = make_mixer("softmax", kSite, "{dropout: 0.1}");
+    const auto x = random_normal({1, tokens, 6}, 12).to(at::kFloat);
+    return measure([&] {
+             Context context = {.random = Random::from_seed(1)};
+             (*mixer)(x, context).sum().backward();
+           })
+        .peak_bytes;
+  };
+  EXPECT_LT(peak(4096), 2.2 * static_cast<double>(peak(2048)));
+}
+
 TEST(Softmax, DropoutWithoutARandomKeyIsAnError) {
   const auto mixer = make_mixer("softmax", kSite, "{dropout: 0.5}");
   Context context;
@@ -121,6 +173,10 @@ TEST(Softmax, RefusesOptionsThatItDoesNotHave) {
             "softmax options:1: softmax.dropout is 1, out of range; it may be 0..0.99");
   EXPECT_EQ(error_of([] { (void)make_mixer("softmax", kSite, "{dropuot: 0.1}"); }),
             "softmax options:1: unknown key 'dropuot'; did you mean 'dropout'?");
+  EXPECT_EQ(error_of([] { (void)make_mixer("softmax", kSite, "{head_mask: [1, 2]}"); }),
+            "softmax options:1: softmax.head_mask[1] is 2, out of range; it may be 0..1");
+  EXPECT_EQ(error_of([] { (void)make_mixer("softmax", kSite, "{head_mask: [1]}"); }),
+            "softmax: head_mask has 1 entries for 2 heads");
 }
 
 TEST(Softmax, RefusesInputsThatDoNotFit) {
