@@ -185,6 +185,34 @@ TEST(Rela, TheWeightsOfALookAreTheRectifiedScores) {
   EXPECT_NEAR_TENSOR(weights.triu(1), at::zeros({1, 2, 5, 5}), kExact);
 }
 
+TEST(Rela, ALookCountsTheZerosAndTheRowsWithNothingElse) {
+  Tensors maps;
+  auto x = at::zeros({1, 4, 2}, at::kDouble);  // keys 1, -1, 1, and a padded one
+  x[0][0][0] = 1, x[0][1][0] = -1, x[0][2][0] = 1, x[0][3][0] = 5;
+  auto mask = Mask::from_lengths(at::tensor({3}, at::kLong), 4);
+  mask.causal = true;
+  Context context = {.mask = mask, .maps = &maps};
+  const auto mixer = bare(2, "");
+  (void)(*mixer)(x, context);
+  const auto zeros = at::tensor({0.0, 0.5, 1.0 / 3}, at::kDouble);
+  EXPECT_NEAR_TENSOR(maps.at(".zeros").narrow(2, 0, 3), zeros.view({1, 1, 3}),
+                     tolerance(at::kDouble));
+  EXPECT_NEAR_TENSOR(maps.at(".null").narrow(2, 0, 3), at::zeros({1, 1, 3}), kExact);
+  scale(mixer, "query.weight", -1);
+  (void)(*mixer)(x, context);
+  EXPECT_NEAR_TENSOR(maps.at(".null").narrow(2, 0, 3),
+                     at::tensor({1.0, 0.0, 0.0}, at::kDouble).view({1, 1, 3}), kExact);
+}
+
+TEST(Rela, DropoutDropsTheSameWeightsInBothForms) {
+  const auto x = random_normal({2, 9, 6}, 12);
+  const auto run = [&](const std::string& form) {
+    Context context = {.random = Random::from_seed(2)};
+    return (*made("{dropout: 0.4, form: " + form + "}"))(x, context);
+  };
+  EXPECT_NEAR_TENSOR(run("tiled"), run("naive"), tolerance(at::kDouble));
+}
+
 TEST(Rela, DropoutDropsInTrainingOnly) {
   const auto mixer = made("{dropout: 0.5}");
   const auto x = random_normal({1, 8, 6}, 10);
@@ -209,7 +237,8 @@ TEST(Rela, ASecondDerivativeNeedsTheNaiveForm) {
   };
   EXPECT_EQ(error_of([&] { twice("{form: naive}"); }), "");
   EXPECT_EQ(error_of([&] { twice("{form: tiled}"); }),
-            "rela: the tiled form has no second derivative; form: naive has");
+            "attention in tiles computes its weights again and has no second derivative; form: "
+            "naive of softmax and rela has");
 }
 
 TEST(Rela, RefusesOptionsThatItDoesNotHave) {
