@@ -7,72 +7,65 @@
 #include <ATen/ATen.h>
 
 #include "longbow/attention/mechanism.h"
-#include "longbow/nn/softmax.h"
+#include "longbow/nn/tiles.h"
 
 namespace longbow {
 namespace {
 
 struct Config {
   bool mean = false;
-  bool detach = false;
+  bool detach_prev = false;
   double dropout = 0;
 };
 template <class V>
 void fields(V& v, Config& c) {
   v("mean", c.mean, "weigh by the mean of the layers' scores in place of their sum");
-  v("detach", c.detach, "no gradient from a layer into the scores of the layers below");
-  v("dropout", c.dropout,
-    "rate on the attention weights; above 0, training stores the N x M weights", range(0, 0.99));
+  v("detach_prev", c.detach_prev, "no gradient from a layer into the scores of the layers below");
+  v("dropout", c.dropout, "rate on the attention weights; scores are carried undropped",
+    range(0, 0.99));
 }
 
-class RealFormer : public AttentionImpl {
+class RealFormer : public AllPairs {
  public:
   RealFormer(const Site& site, const Config& config)
-      : config_(config),
-        path_(site.path),
+      : AllPairs(site, config.dropout),
+        config_(config),
         chain_(site.cross ? "realformer.cross." : "realformer."),
         lowest_(site.layer == 0),
         head_(site.shape.head()) {}
 
   Tensor attend(const Heads& heads, Context& context) override {
-    const auto q = chained("q", heads.q, context);  // [B, H, N, (l + 1) D]
-    const auto k = chained("k", heads.k, context);  // [B, H, M, (l + 1) D]
-    const bool dropping = is_training() && config_.dropout > 0;
-    if (!dropping && !context.maps) {
-      // The fused kernels want values as wide as keys.
-      const auto v = at::constant_pad_nd(heads.v, {0, k.size(3) - head_});
-      const Heads wider = {q, k, v, heads.x, heads.source};
-      return fused_attention(wider, context.mask, scale(q)).narrow(3, 0, head_);
-    }
-    const auto visible = visible_pairs(context.mask, q.size(2), k.size(2), q.device());
-    return read(q, k, heads.v, visible, context);
+    auto wider = heads;
+    wider.q = chained("q", heads.q, context);  // [B, H, N, (l + 1) D]
+    wider.k = chained("k", heads.k, context);  // [B, H, M, (l + 1) D]
+    return read(wider, Seen::by(context.mask), context);
   }
 
   // The state is this layer's own cache; an extension takes those of the layers below from them.
-  void open(State& state, const Heads& empty, int64_t capacity, Context&) override {
-    open_cache(state, empty, capacity);
-  }
-
   Tensor grow(const Heads& heads, State& state, Context& context) override {
-    constexpr int64_t kPiece = 256;  // a long extension stores 256 rows of scores at a time
     auto wider = heads;
     wider.q = chained("q", heads.q, context);
     const auto y = in_pieces(wider, context, kPiece, [&](const Heads& piece, Context& inner) {
       const auto cached = grow_cache(piece, state, inner);
       const auto k = chained("k", cached.k, inner);  // [B, H, capacity + 1, (l + 1) D]
-      return read(piece.q, k, cached.v, cached.visible, inner);
+      return read({piece.q, k, cached.v, piece.x, piece.source}, {.visible = cached.visible},
+                  inner);
     });
     (void)chained("k", state.lane.at("keys"), context);
     return y;
   }
 
- private:
-  Tensor read(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible,
-              Context& context) const {
-    const Weighing weighing = {config_.dropout, is_training(), path_};
-    return softmax_read(q * scale(q), k, v, visible, weighing, context);
+ protected:
+  Tensor read(const Heads& heads, const Seen& seen, Context& context) override {
+    const double layers = config_.mean ? static_cast<double>(heads.q.size(3) / head_) : 1;
+    if (context.maps)  // who looks at the weights wants all of them
+      return softmax_read(heads.q * (scale_ / layers), heads.k, heads.v, seen.pairs(heads),
+                          weighing(), context);
+    return tiled_softmax(scaled(heads.q) / layers, heads.k, heads.v, seen, {}, weighing(), context)
+        .to(heads.v.scalar_type());
   }
 
+ private:
   // The rows of this layer beside those of the layers below, and so to the layers above. Self-
   // and cross-attention are two chains; layer 0 begins anew, whatever stack ran before.
   Tensor chained(const std::string& name, const Tensor& rows, Context& context) const {
@@ -80,26 +73,17 @@ class RealFormer : public AttentionImpl {
     if (lowest_ || !carried.defined()) return carried = rows;
     TORCH_CHECK(carried.sizes().slice(0, 3) == rows.sizes().slice(0, 3), "realformer: ", name,
                 " is ", rows.sizes(), ", but the layers below carry ", carried.sizes());
-    return carried = at::cat({config_.detach ? carried.detach() : carried, rows}, 3);
-  }
-
-  double scale(const Tensor& q) const {
-    const double layers = config_.mean ? static_cast<double>(q.size(3) / head_) : 1;
-    return 1 / (layers * std::sqrt(static_cast<double>(head_)));
+    return carried = at::cat({config_.detach_prev ? carried.detach() : carried, rows}, 3);
   }
 
   Config config_;
-  std::string path_, chain_;
+  std::string chain_;
   bool lowest_;
   int64_t head_;
 };
 
-Promises promises(const Config& c) {
-  return {.future = Future::exact,
-          .cross = true,
-          .decode = true,
-          .time = 2,
-          .memory = c.dropout > 0 ? 2.0 : 1.0};
+Promises promises(const Config&) {
+  return {.future = Future::exact, .cross = true, .decode = true, .time = 2, .memory = 1};
 }
 
 Attention make(const Site& site, const Config& c) {
@@ -117,7 +101,7 @@ Mechanism realformer_mechanism() {
        .summary = "Every layer adds its scores to those of the layers below.",
        .exact = "one layer: softmax; a stack: softmax over concatenated heads",
        .variants = {{"mean", "{mean: true}"},
-                    {"detach", "{detach: true}"},
+                    {"detach_prev", "{detach_prev: true}"},
                     {"dropout", "{dropout: 0.1}"}}},
       promises, make);
 }

@@ -79,7 +79,7 @@ std::vector<Mask> some_masks(int64_t tokens) {
 // Real tokens may stand anywhere: hidden keys are hidden, and a causal order is that of all tokens.
 TEST(Realformer, AStackIsTheFormulaWithStoredScores) {
   const auto x = random_normal({2, 9, kWidth}, 1);
-  for (const std::string options : {"{}", "{mean: true}", "{detach: true}"})
+  for (const std::string options : {"{}", "{mean: true}", "{detach_prev: true}"})
     for (const auto& mask : some_masks(9)) {
       const Stack stack(options);
       const auto rows = mask.keep.defined() ? mask.keep.unsqueeze(-1).to(at::kDouble)
@@ -224,7 +224,7 @@ TEST(Realformer, GradientsOfAStackAreThoseOfDifferences) {
 
 TEST(Realformer, DetachedALayerDoesNotTeachTheScoresBelow) {
   for (const bool detach : {false, true}) {
-    const std::string options = detach ? "{detach: true}" : "{}";
+    const std::string options = detach ? "{detach_prev: true}" : "{}";
     const auto lower = made(site_of(0), options), upper = made(site_of(1), options);
     Context context;
     (void)(*lower)(random_normal({1, 5, kWidth}, 7), context);
