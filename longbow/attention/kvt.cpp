@@ -3,25 +3,27 @@
 //   o_i = sum_(j in T_i) softmax_(j in T_i)(q_i . k_j / sqrt D) v_j,   |T_i| = min(k, visible
 //   keys).
 // The choice T_i is a constant to the gradient. Exact when k >= M; k = 1 reads the best key alone.
+// Keys are ordered by larger score, then by smaller index; the last one of T_i, its border, says
+// all about T_i: a first pass over whole rows of scores finds it, a second one reads up to it.
 #include <ATen/ATen.h>
 
 #include <limits>
 
 #include "longbow/attention/mechanism.h"
-#include "longbow/nn/softmax.h"
+#include "longbow/nn/tiles.h"
 
 namespace longbow {
 namespace {
 
-enum class Ties { first, all };
+enum class Ties { exact_k, threshold };
 constexpr std::array<std::string_view, 2> names_of(Ties) {
-  return {"first", "all"};
+  return {"exact_k", "threshold"};
 }
 
 struct Config {
   int64_t k = 100;
   double k_ratio = 0;
-  Ties ties = Ties::first;
+  Ties ties = Ties::exact_k;
   double dropout = 0;
 };
 template <class V>
@@ -30,88 +32,138 @@ void fields(V& v, Config& c) {
   v("k_ratio", c.k_ratio, "above 0: keep this part of the visible keys, rounded up, in place of k",
     range(0, 1));
   v("ties", c.ties,
-    "scores equal to the k-th largest: keep the first keys up to k, or all of them");
+    "scores equal to the k-th largest: keep the first keys up to k, or all above the threshold");
   v("dropout", c.dropout, "rate on the attention weights", range(0, 0.99));
 }
 
-class Kvt : public AttentionImpl {
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// The borders of all queries. Buffers are shared by all tiles, which hold whole rows.
+class Nearest {
  public:
-  Kvt(const Site& site, const Config& config)
-      : config_(config),
-        path_(site.path),
-        scale_(1 / std::sqrt(static_cast<double>(site.shape.head()))) {}
-
-  Tensor attend(const Heads& heads, Context& context) override {
-    const auto visible =
-        visible_pairs(context.mask, heads.q.size(2), heads.k.size(2), heads.q.device());
-    const auto nearest =
-        context.pick(path_ + ".nearest", [&] { return choose(heads.q, heads.k, visible); });
-    return read(heads.q, heads.k, heads.v, nearest, context);
+  Nearest(const Config& config, const Tensor& q, int64_t keys, const Tiling& tiling)
+      : config_(config), border_(like(q, {q.size(0) * q.size(1), q.size(2), 1}, at::kLong)) {
+    const int64_t room = border_.size(0) * std::min(tiling.queries, q.size(2)) * keys;
+    index_ = at::arange(keys, border_.options());
+    flags_ = like(q, {room}, at::kBool);
+    later_ = like(q, {room}, at::kBool);
+    counts_ = like(q, {room}, at::kInt);
+    values_ = like(q, {room}, wide(q));
+    places_ = like(q, {room}, at::kLong);
   }
 
-  void open(State& state, const Heads& empty, int64_t capacity, Context&) override {
-    open_cache(state, empty, capacity);
+  // Finds the borders of the queries of a tile, chosen in float32 at least: half types make ties.
+  void choose(const Tile& t, const Tensor& a) {
+    const int64_t most = budget(t.columns);
+    auto values = shaped(values_, t, most), places = shaped(places_, t, most);
+    at::topk_out(values, places, a, most);
+    const auto room = budget(a, t, most);
+    const auto least = values.gather(2, room - 1);  // -inf when fewer keys are visible
+    if (config_.ties == Ties::threshold) {
+      t.of_queries(border_).copy_(places.gather(2, room - 1));
+      return;
+    }
+    auto flags = shaped(flags_, t, t.columns), counts = shaped(counts_, t, t.columns);
+    const auto left = room - counted(at::gt_out(flags, a, least), counts);  // ties to keep
+    counts.copy_(at::eq_out(flags, a, least)).cumsum_(2);
+    t.of_queries(border_).copy_(counted(at::lt_out(flags, counts, left.to(at::kInt)), counts));
   }
 
-  Tensor grow(const Heads& heads, State& state, Context& context) override {
-    constexpr int64_t kPiece = 256;  // a long extension stores 256 rows of scores at a time
-    return in_pieces(heads, context, kPiece, [&](const Heads& piece, Context& inner) {
-      const auto cached = grow_cache(piece, state, inner);
-      return read(piece.q, cached.k, cached.v, choose(piece.q, cached.k, cached.visible), inner);
-    });
+  // Hides the keys behind the border.
+  void hide(const Tile& t, const Tensor& a) {
+    const auto border = t.of_queries(border_), least = a.gather(2, border);
+    auto flags = shaped(flags_, t, t.columns), later = shaped(later_, t, t.columns);
+    a.masked_fill_(at::lt_out(flags, a, least), -kInfinity);
+    if (config_.ties == Ties::threshold) return;
+    at::gt_out(later, index_.narrow(0, 0, t.columns), border);
+    a.masked_fill_(at::eq_out(flags, a, least).logical_and_(later), -kInfinity);
   }
 
  private:
-  // [B, H, N, M] bool: the keys in T_i. Chosen in float32 at least, because half types make ties.
-  Tensor choose(const Tensor& q, const Tensor& k, const Tensor& visible) const {
-    const at::NoGradGuard constant;
-    auto scores = q.to(wide(q)).matmul(k.to(wide(k)).transpose(-2, -1));
-    if (visible.defined())
-      scores = scores.masked_fill(visible.logical_not(), -std::numeric_limits<double>::infinity());
-    const auto room = budget(scores, visible);  // [B, H, N, 1]
-    const auto largest = std::get<0>(scores.topk(most(k.size(2))));
-    const auto least = largest.gather(-1, room - 1);  // the k-th score; -inf when fewer are visible
-    const auto within = [&](const Tensor& kept) {
-      return visible.defined() ? kept.logical_and(visible) : kept;
-    };
-    if (config_.ties == Ties::all) return within(scores >= least);
-    const auto above = scores > least, equal = scores == least;
-    const auto left = room - above.sum(-1, true);
-    return within(above.logical_or(equal.logical_and(equal.cumsum(-1, at::kInt) <= left)));
+  static Tensor like(const Tensor& x, at::IntArrayRef shape, at::ScalarType type) {
+    return at::zeros(shape, x.options().dtype(type));
+  }
+  Tensor shaped(const Tensor& room, const Tile& t, int64_t columns) const {
+    const int64_t slabs = border_.size(0);
+    return room.narrow(0, 0, slabs * t.rows * columns).view({slabs, t.rows, columns});
+  }
+  // The number of true flags of each row. [B H, rows, 1]
+  static Tensor counted(const Tensor& flags, const Tensor& counts) {
+    return counts.copy_(flags).sum({2}, true, at::kInt).to(at::kLong);
   }
 
-  // Keys that each query may keep, from 1 to most(M). [B, H, N, 1] int64
-  Tensor budget(const Tensor& scores, const Tensor& visible) const {
-    const int64_t keys = scores.size(-1);
-    const auto options = scores.options().dtype(at::kLong);
-    auto rows = scores.sizes().vec();
-    rows.back() = 1;
-    if (config_.k_ratio == 0 || !visible.defined()) return at::full(rows, most(keys), options);
-    const auto part = visible.sum(-1, true).to(at::kDouble) * config_.k_ratio;
-    return (part - kRounding).ceil().to(at::kLong).clamp(1, most(keys)).expand(rows);
+  // Keys that a query may keep when it sees so many.
+  int64_t budget(int64_t seen) const {
+    if (config_.k_ratio == 0) return std::min(config_.k, seen);
+    const double part = static_cast<double>(seen) * config_.k_ratio;
+    return std::clamp<int64_t>(static_cast<int64_t>(std::ceil(part - kRounding)), 1, seen);
   }
-
-  int64_t most(int64_t keys) const {
-    if (config_.k_ratio == 0) return std::min(config_.k, keys);
-    const double part = static_cast<double>(keys) * config_.k_ratio;
-    return std::clamp<int64_t>(static_cast<int64_t>(std::ceil(part - kRounding)), 1, keys);
-  }
-
-  Tensor read(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& nearest,
-              Context& context) {
-    return softmax_read(q * scale_, k, v, nearest, {config_.dropout, is_training(), path_},
-                        context);
+  Tensor budget(const Tensor& a, const Tile& t, int64_t most) {
+    if (config_.k_ratio == 0) return at::full({a.size(0), t.rows, 1}, most, border_.options());
+    auto flags = shaped(flags_, t, t.columns);
+    const auto seen = counted(at::gt_out(flags, a, -kInfinity), shaped(counts_, t, t.columns));
+    const auto part = seen.to(at::kDouble) * config_.k_ratio;
+    return (part - kRounding).ceil().to(at::kLong).clamp(1, most);
   }
 
   static constexpr double kRounding = 1e-9;  // 0.1 x 30 is 3, not a little more
 
   Config config_;
-  std::string path_;
-  double scale_;
+  Tensor border_;  // [B H, N, 1] int64
+  Tensor index_, flags_, later_, counts_, values_, places_;
+};
+
+class Kvt : public AllPairs {
+ public:
+  Kvt(const Site& site, const Config& config) : AllPairs(site, config.dropout), config_(config) {}
+
+  Tensor attend(const Heads& heads, Context& context) override {
+    const auto seen = Seen::by(context.mask);
+    if (!context.choices) return read(heads, seen, context);
+    const auto members = context.pick(path_ + ".members", [&] { return members_of(heads, seen); });
+    return weighed(heads, {.visible = members}, {}, context);
+  }
+
+ protected:
+  Tensor read(const Heads& heads, const Seen& seen, Context& context) override {
+    if (context.maps) return weighed(heads, {.visible = members_of(heads, seen)}, {}, context);
+    return weighed(heads, seen, nearest(heads, seen), context);
+  }
+
+ private:
+  // Whole rows of scores that end at the border.
+  Tiling nearest(const Heads& heads, const Seen& seen) const {
+    auto tiling = Tiling::of_rows(heads.k.size(2));
+    const auto borders = std::make_shared<Nearest>(config_, heads.q, heads.k.size(2), tiling);
+    each_tile(scaled(heads.q), heads.k, seen, tiling,
+              [&](const Tile& t, const Tensor& a) { borders->choose(t, a); });
+    tiling.hide = [borders](const Tile& t, const Tensor& a) { borders->hide(t, a); };
+    return tiling;
+  }
+
+  // [B, H, N, M] bool, for who looks at the choice or fixes it.
+  Tensor members_of(const Heads& heads, const Seen& seen) const {
+    const auto& q = heads.q;
+    const auto members =
+        at::zeros({q.size(0), q.size(1), q.size(2), heads.k.size(2)}, q.options().dtype(at::kBool));
+    each_tile(scaled(q), heads.k, seen, nearest(heads, seen), [&](const Tile& t, const Tensor& a) {
+      t.of_queries(members.flatten(0, 1)).narrow(2, t.column, t.columns).copy_(a > -kInfinity);
+    });
+    return members;
+  }
+
+  Tensor weighed(const Heads& heads, const Seen& seen, const Tiling& tiling, Context& context) {
+    if (context.maps)
+      return softmax_read(heads.q * scale_, heads.k, heads.v, seen.visible, weighing(), context);
+    return tiled_softmax(scaled(heads.q), heads.k, heads.v, seen, tiling, weighing(), context)
+        .to(heads.v.scalar_type());
+  }
+
+  Config config_;
 };
 
 Promises promises(const Config&) {
-  return {.future = Future::exact, .cross = true, .decode = true, .time = 2, .memory = 2};
+  return {.future = Future::exact, .cross = true, .decode = true, .time = 2, .memory = 1};
 }
 
 Attention make(const Site& site, const Config& c) {
@@ -128,8 +180,9 @@ Mechanism kvt_mechanism() {
        .cost = "O(N M D)",
        .summary = "Every query reads the k keys with the largest scores and no other.",
        .exact = "k >= M: softmax; k = 1: the value of the best key",
-       // With few keys of many a half type chooses others; the test has the laws for that.
-       .variants = {{"ratio", "{k_ratio: 0.8}"}, {"ties", "{k_ratio: 0.75, ties: all}"}}},
+       .variants = {{"few", "{k: 5}"},
+                    {"ratio", "{k_ratio: 0.25}"},
+                    {"threshold", "{k: 7, ties: threshold}"}}},
       promises, make);
 }
 
