@@ -127,12 +127,14 @@ void check_projected(const Case& c, const std::string& mechanism, const std::str
   expect_gradient(c, "x", x.grad());
   if (crossing) expect_gradient(c, source, context.memory.grad());
   for (const auto& [ours, theirs] : names)
-    expect_gradient(c, std::string("w") + theirs, layer.gradient(std::string(ours) + ".weight"));
+    for (const auto& [part, letter] : {std::pair{".weight", "w"}, {".bias", "b"}})
+      if (c.has(std::string("grad_") + letter + theirs))
+        expect_gradient(c, std::string(letter) + theirs, layer.gradient(std::string(ours) + part));
 }
 
 // They are laid side by side as channels of one token, and each projection picks its own.
 void check_core(const Case& c, const std::string& mechanism, const std::string& options,
-                const Setter& more) {
+                const Setter& more, bool as_memory) {
   const bool tokens_first = c.text("layout") == "B,N,H,e";
   const auto channels = [&](const std::string& name) {
     const auto t = c.at(name);
@@ -141,7 +143,7 @@ void check_core(const Case& c, const std::string& mechanism, const std::string& 
   const auto q = channels("q").requires_grad_(), k = channels("k").requires_grad_(),
              v = channels("v").requires_grad_();
   const int64_t heads = c.at("q").size(tokens_first ? 2 : 1), inner = q.size(2);
-  const bool crossing = q.size(1) != k.size(1);
+  const bool crossing = as_memory || q.size(1) != k.size(1);
   Layer layer(
       mechanism,
       {.shape = {.width = 3 * inner, .heads = heads, .head_width = inner / heads, .max_length = 64},

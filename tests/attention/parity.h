@@ -32,6 +32,8 @@ class Layer {
   void set(const std::string& name, const Tensor& value);
   Tensor gradient(const std::string& name) const;
   Tensor operator()(const Tensor& x, Context context) { return (*mixer_)(x, context); }
+  // The context goes on to the next layer, with what this one carries.
+  Tensor in_stack(const Tensor& x, Context& context) { return (*mixer_)(x, context); }
 
  private:
   Mixer mixer_;
@@ -49,8 +51,13 @@ using Setter = std::function<void(Layer&)>;
 void check_projected(const Case& c, const std::string& mechanism, const std::string& options,
                      const Setter& more = {});
 // Cases with q, k, v [B, H, N, D] (or [B, N, H, D] where the config says so) and no projections.
+// Keys of their own length are a memory; `as_memory` makes them one in any case, so that `keep`
+// hides keys alone and padded queries are compared too.
 void check_core(const Case& c, const std::string& mechanism, const std::string& options,
-                const Setter& more = {});
+                const Setter& more = {}, bool as_memory = false);
+// Whole stacks of x-transformers: attention and feed-forward layers in turn, by the library's
+// names.
+void check_stack(const Case& c, const std::string& mechanism, const std::string& options);
 
 // By the beginning of a case's name; of all readers and reasons the longest beginning decides.
 using Check = std::function<void(const Case&)>;
