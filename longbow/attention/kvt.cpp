@@ -38,80 +38,88 @@ void fields(V& v, Config& c) {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// The borders of all queries. Buffers are shared by all tiles, which hold whole rows.
-class Nearest {
+// Room for a number beside each score of a tile, shared by all tiles.
+class Room {
  public:
-  Nearest(const Config& config, const Tensor& q, int64_t keys, const Tiling& tiling)
-      : config_(config), border_(like(q, {q.size(0) * q.size(1), q.size(2), 1}, at::kLong)) {
-    const int64_t room = border_.size(0) * std::min(tiling.queries, q.size(2)) * keys;
-    index_ = at::arange(keys, border_.options());
-    flags_ = like(q, {room}, at::kBool);
-    later_ = like(q, {room}, at::kBool);
-    counts_ = like(q, {room}, at::kInt);
-    values_ = like(q, {room}, wide(q));
-    places_ = like(q, {room}, at::kLong);
+  Room(const Tensor& border, const Tiling& tiling, at::ScalarType type)
+      : slabs_(border.size(0)),
+        numbers_(at::empty({slabs_ * std::min(tiling.queries, border.size(1)) * tiling.keys},
+                           border.options().dtype(type))) {}
+  Tensor operator()(const Tile& t) const { return (*this)(t, t.columns); }
+  Tensor operator()(const Tile& t, int64_t columns) const {
+    return numbers_.narrow(0, 0, slabs_ * t.rows * columns).view({slabs_, t.rows, columns});
   }
 
-  // Finds the borders of the queries of a tile, chosen in float32 at least: half types make ties.
-  void choose(const Tile& t, const Tensor& a) {
+ private:
+  int64_t slabs_;
+  Tensor numbers_;
+};
+
+// The first pass: writes the borders [B H, N, 1] int64, chosen in float32 at least, because half
+// types make ties.
+class Choosing {
+ public:
+  Choosing(const Config& config, const Tensor& border, const Tiling& tiling, at::ScalarType type)
+      : config_(config),
+        border_(border),
+        flags_(border, tiling, at::kBool),
+        counts_(border, tiling, at::kInt),
+        values_(border, tiling, type),
+        places_(border, tiling, at::kLong) {}
+
+  void operator()(const Tile& t, const Tensor& a) const {
     const int64_t most = budget(t.columns);
-    auto values = shaped(values_, t, most), places = shaped(places_, t, most);
+    auto values = values_(t, most), places = places_(t, most), flags = flags_(t);
     at::topk_out(values, places, a, most);
-    const auto room = budget(a, t, most);
+    const auto room = budget(t, a, most);           // [B H, rows, 1]
     const auto least = values.gather(2, room - 1);  // -inf when fewer keys are visible
     if (config_.ties == Ties::threshold) {
       t.of_queries(border_).copy_(places.gather(2, room - 1));
       return;
     }
-    auto flags = shaped(flags_, t, t.columns), counts = shaped(counts_, t, t.columns);
-    const auto left = room - counted(at::gt_out(flags, a, least), counts);  // ties to keep
-    counts.copy_(at::eq_out(flags, a, least)).cumsum_(2);
-    t.of_queries(border_).copy_(counted(at::lt_out(flags, counts, left.to(at::kInt)), counts));
-  }
-
-  // Hides the keys behind the border.
-  void hide(const Tile& t, const Tensor& a) {
-    const auto border = t.of_queries(border_), least = a.gather(2, border);
-    auto flags = shaped(flags_, t, t.columns), later = shaped(later_, t, t.columns);
-    a.masked_fill_(at::lt_out(flags, a, least), -kInfinity);
-    if (config_.ties == Ties::threshold) return;
-    at::gt_out(later, index_.narrow(0, 0, t.columns), border);
-    a.masked_fill_(at::eq_out(flags, a, least).logical_and_(later), -kInfinity);
+    const auto left = room - counted(t, at::gt_out(flags, a, least));  // ties to keep
+    const auto ties = counts_(t).copy_(at::eq_out(flags, a, least)).cumsum_(2);
+    t.of_queries(border_).copy_(counted(t, at::lt_out(flags, ties, left.to(at::kInt))));
   }
 
  private:
-  static Tensor like(const Tensor& x, at::IntArrayRef shape, at::ScalarType type) {
-    return at::zeros(shape, x.options().dtype(type));
-  }
-  Tensor shaped(const Tensor& room, const Tile& t, int64_t columns) const {
-    const int64_t slabs = border_.size(0);
-    return room.narrow(0, 0, slabs * t.rows * columns).view({slabs, t.rows, columns});
-  }
-  // The number of true flags of each row. [B H, rows, 1]
-  static Tensor counted(const Tensor& flags, const Tensor& counts) {
-    return counts.copy_(flags).sum({2}, true, at::kInt).to(at::kLong);
-  }
-
   // Keys that a query may keep when it sees so many.
   int64_t budget(int64_t seen) const {
     if (config_.k_ratio == 0) return std::min(config_.k, seen);
     const double part = static_cast<double>(seen) * config_.k_ratio;
     return std::clamp<int64_t>(static_cast<int64_t>(std::ceil(part - kRounding)), 1, seen);
   }
-  Tensor budget(const Tensor& a, const Tile& t, int64_t most) {
+  Tensor budget(const Tile& t, const Tensor& a, int64_t most) const {
     if (config_.k_ratio == 0) return at::full({a.size(0), t.rows, 1}, most, border_.options());
-    auto flags = shaped(flags_, t, t.columns);
-    const auto seen = counted(at::gt_out(flags, a, -kInfinity), shaped(counts_, t, t.columns));
-    const auto part = seen.to(at::kDouble) * config_.k_ratio;
-    return (part - kRounding).ceil().to(at::kLong).clamp(1, most);
+    auto flags = flags_(t);
+    const auto part = counted(t, at::gt_out(flags, a, -kInfinity)).to(at::kDouble);
+    return (part * config_.k_ratio - kRounding).ceil().to(at::kLong).clamp(1, most);
+  }
+  // True flags of each row. [B H, rows, 1]
+  Tensor counted(const Tile& t, const Tensor& flags) const {
+    return counts_(t).copy_(flags).sum({2}, true, at::kInt).to(at::kLong);
   }
 
   static constexpr double kRounding = 1e-9;  // 0.1 x 30 is 3, not a little more
 
-  Config config_;
-  Tensor border_;  // [B H, N, 1] int64
-  Tensor index_, flags_, later_, counts_, values_, places_;
+  const Config& config_;
+  Tensor border_;
+  Room flags_, counts_, values_, places_;
 };
+
+// The second pass: hides the keys behind the borders.
+OnTile hiding(Ties ties, const Tensor& border, const Tiling& tiling) {
+  const Room flags_room(border, tiling, at::kBool), later_room(border, tiling, at::kBool);
+  const auto index = at::arange(tiling.keys, border.options());
+  return [=](const Tile& t, const Tensor& a) {
+    const auto last = t.of_queries(border), least = a.gather(2, last);
+    auto flags = flags_room(t), later = later_room(t);
+    a.masked_fill_(at::lt_out(flags, a, least), -kInfinity);
+    if (ties == Ties::threshold) return;
+    at::gt_out(later, index.narrow(0, 0, t.columns), last);
+    a.masked_fill_(at::eq_out(flags, a, least).logical_and_(later), -kInfinity);
+  };
+}
 
 class Kvt : public AllPairs {
  public:
@@ -134,10 +142,13 @@ class Kvt : public AllPairs {
   // Whole rows of scores that end at the border.
   Tiling nearest(const Heads& heads, const Seen& seen) const {
     auto tiling = Tiling::of_rows(heads.k.size(2));
-    const auto borders = std::make_shared<Nearest>(config_, heads.q, heads.k.size(2), tiling);
-    each_tile(scaled(heads.q), heads.k, seen, tiling,
-              [&](const Tile& t, const Tensor& a) { borders->choose(t, a); });
-    tiling.hide = [borders](const Tile& t, const Tensor& a) { borders->hide(t, a); };
+    const auto q = scaled(heads.q);
+    const auto border =
+        at::zeros({q.size(0) * q.size(1), q.size(2), 1}, q.options().dtype(at::kLong));
+    each_tile(q, heads.k, seen, tiling, Choosing(config_, border, tiling, q.scalar_type()));
+    tiling.hide = [ties = config_.ties, border, sizes = tiling] {
+      return hiding(ties, border, sizes);
+    };
     return tiling;
   }
 

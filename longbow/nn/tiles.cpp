@@ -60,6 +60,7 @@ class Walk {
   template <class F>
   void each(const F& body) const {
     const int64_t n = q_.size(1), m = k_.size(1);
+    const auto also = plan_.tiling.hide ? plan_.tiling.hide() : OnTile();
     Tile t = {};
     for (t.row = 0; t.row < n; t.row += plan_.tiling.queries) {
       t.rows = std::min(plan_.tiling.queries, n - t.row);
@@ -70,6 +71,7 @@ class Walk {
         auto a = shaped(scores_, t);
         at::bmm_out(a, t.of_queries(q_), t.of_keys(k_).transpose(1, 2));
         hide(a, t, last);
+        if (also) also(t, a);
         body(t, a);
       }
     }
@@ -100,7 +102,6 @@ class Walk {
       a.unflatten(0, {plan_.batch, -1})
           .masked_fill_(rows.narrow(3, t.column, t.columns), -kInfinity);
     }
-    if (plan_.tiling.hide) plan_.tiling.hide(t, a);
   }
 
   Tensor q_, k_;

@@ -26,7 +26,9 @@ using OnTile = std::function<void(const Tile& tile, const Tensor& scores)>;
 
 struct Tiling {
   int64_t queries = 256, keys = 1024;  // in a tile
-  OnTile hide = {};                    // sets more scores to -inf, the same ones whenever asked
+  // Makes what sets more scores to -inf, the same ones each time; it lives for one pass over the
+  // tiles, so that its buffers do.
+  std::function<OnTile()> hide = {};
 
   // Whole rows of scores, as many of them as fill an ordinary tile.
   static Tiling of_rows(int64_t keys);

@@ -93,8 +93,10 @@ TEST(Tiles, AreTheFormulaInValuesAndGradients) {
 TEST(Tiles, HideWhatTheCallerHides) {
   const Inputs inputs(13, 13);
   const auto even = at::arange(13).remainder(2) == 0;
-  const Tiling tiling = {.queries = 4, .keys = 5, .hide = [&](const Tile& t, const Tensor& a) {
-                           a.masked_fill_(even.narrow(0, t.column, t.columns), kHidden);
+  const Tiling tiling = {.queries = 4, .keys = 5, .hide = [&]() -> OnTile {
+                           return [&](const Tile& t, const Tensor& a) {
+                             a.masked_fill_(even.narrow(0, t.column, t.columns), kHidden);
+                           };
                          }};
   Context context;
   expect_same(
