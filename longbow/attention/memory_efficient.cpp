@@ -44,7 +44,7 @@ class MemoryEfficient : public AllPairs {
 };
 
 Promises promises(const Config&) {
-  return {.future = Future::exact, .cross = true, .decode = true, .time = 2, .memory = 1};
+  return AllPairs::promised();
 }
 
 Attention make(const Site& site, const Config& c) {

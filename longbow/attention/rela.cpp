@@ -92,11 +92,7 @@ class ReLA : public AllPairs {
 };
 
 Promises promises(const Config& c) {
-  return {.future = Future::exact,
-          .cross = true,
-          .decode = true,
-          .time = 2,
-          .memory = c.form == Form::naive ? 2.0 : 1.0};
+  return AllPairs::promised(c.form == Form::naive);
 }
 
 Attention make(const Site& site, const Config& c) {

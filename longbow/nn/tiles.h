@@ -1,7 +1,8 @@
 #pragma once
 // All pairs of queries and keys, one tile of scores at a time: no N x M tensor is stored, neither
-// forward nor backward. Dropped weights are a function of (seed, step, site, b, h, i, j), so tiles
-// of any size drop the same ones, and so does the formula with its N x M weights.
+// forward nor backward. Dropped weights are a function of (seed, step, site, b, h, i, j) and of the
+// lengths N and M, so tiles of any size drop the same ones, and so does the formula with its N x M
+// weights.
 #include "longbow/nn/softmax.h"
 
 namespace longbow {
@@ -58,6 +59,14 @@ class AllPairs : public AttentionImpl {
   Tensor attend(const Heads& heads, Context& context) override;
   void open(State& state, const Heads& empty, int64_t capacity, Context& context) override;
   Tensor grow(const Heads& heads, State& state, Context& context) override;
+
+  static Promises promised(bool stores_pairs = false) {
+    return {.future = Future::exact,
+            .cross = true,
+            .decode = true,
+            .time = 2,
+            .memory = stores_pairs ? 2.0 : 1.0};
+  }
 
  protected:
   // heads.k and heads.v are all there are; in an extension some of them are not written yet, and
