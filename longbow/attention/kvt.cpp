@@ -38,12 +38,12 @@ void fields(V& v, Config& c) {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Room for a number beside each score of a tile, shared by all tiles.
+// Room for some numbers beside each query of a tile, shared by all tiles.
 class Room {
  public:
-  Room(const Tensor& border, const Tiling& tiling, at::ScalarType type)
+  Room(const Tensor& border, const Tiling& tiling, int64_t columns, at::ScalarType type)
       : slabs_(border.size(0)),
-        numbers_(at::empty({slabs_ * std::min(tiling.queries, border.size(1)) * tiling.keys},
+        numbers_(at::empty({slabs_ * std::min(tiling.queries, border.size(1)) * columns},
                            border.options().dtype(type))) {}
   Tensor operator()(const Tile& t) const { return (*this)(t, t.columns); }
   Tensor operator()(const Tile& t, int64_t columns) const {
@@ -62,10 +62,10 @@ class Choosing {
   Choosing(const Config& config, const Tensor& border, const Tiling& tiling, at::ScalarType type)
       : config_(config),
         border_(border),
-        flags_(border, tiling, at::kBool),
-        counts_(border, tiling, at::kInt),
-        values_(border, tiling, type),
-        places_(border, tiling, at::kLong) {}
+        flags_(border, tiling, tiling.keys, at::kBool),
+        counts_(border, tiling, tiling.keys, at::kInt),
+        values_(border, tiling, budget(tiling.keys), type),
+        places_(border, tiling, budget(tiling.keys), at::kLong) {}
 
   void operator()(const Tile& t, const Tensor& a) const {
     const int64_t most = budget(t.columns);
@@ -109,7 +109,8 @@ class Choosing {
 
 // The second pass: hides the keys behind the borders.
 OnTile hiding(Ties ties, const Tensor& border, const Tiling& tiling) {
-  const Room flags_room(border, tiling, at::kBool), later_room(border, tiling, at::kBool);
+  const Room flags_room(border, tiling, tiling.keys, at::kBool),
+      later_room(border, tiling, tiling.keys, at::kBool);
   const auto index = at::arange(tiling.keys, border.options());
   return [=](const Tile& t, const Tensor& a) {
     const auto last = t.of_queries(border), least = a.gather(2, last);

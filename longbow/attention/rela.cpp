@@ -32,7 +32,7 @@ template <class V>
 void fields(V& v, Config& c) {
   v("norm", c.norm,
     "plain; i: the gain starts small and signed; g: a sigmoid gate beside the gain");
-  v("epsilon", c.epsilon, "added to the mean square under the root", above(0));
+  v("epsilon", c.epsilon, "added to the mean square under the root", at_least(1e-30));
   v("form", c.form, "tiles of queries and keys, or the formula with its N x M weights");
   v("dropout", c.dropout, "rate on the attention weights", range(0, 0.99));
 }
@@ -82,7 +82,7 @@ class ReLA : public AllPairs {
     const auto by_head = [&](const Tensor& x) {
       return x.to(h.scalar_type()).view({h.size(1), 1, h.size(3)});
     };
-    auto y = by_head(gain_) * h * (h.square().mean({1, 3}, true) + config_.epsilon).rsqrt();
+    auto y = by_head(gain_) * h / (h.square().mean({1, 3}, true) + config_.epsilon).sqrt();
     if (gate_.defined()) y = y * (by_head(gate_) * h).sigmoid();
     return y.to(heads.v.scalar_type());
   }

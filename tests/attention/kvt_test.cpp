@@ -166,6 +166,21 @@ TEST(Kvt, ManyTilesAreTheFormulaWithItsMembers) {
     }
 }
 
+TEST(Kvt, AKeyFarBehindTheOthersChangesNothing) {
+  Site site = kSite;
+  site.cross = true;
+  const auto mixer = make_mixer("kvt", site, "{k: 4}");
+  mixer->to(at::kDouble);
+  const auto x = random_normal({1, 1, kWidth}, 11), memory = random_normal({1, 9, kWidth}, 12);
+  // A token whose key points away from the query of every head.
+  const auto away = at::linalg_pinv(oracle::tensor_of(*mixer, "key.weight"))
+                        .matmul(oracle::tensor_of(*mixer, "query.weight").matmul(x[0][0]))
+                        .mul(-1e3);
+  Context some = {.memory = memory},
+          more = {.memory = at::cat({memory, away.view({1, 1, kWidth})}, 1)};
+  EXPECT_NEAR_TENSOR((*mixer)(x, more), (*mixer)(x, some), tolerance(at::kDouble));
+}
+
 TEST(Kvt, HalfTypesChooseInFloat32) {
   const auto mixer = made("{k: 1}");
   {

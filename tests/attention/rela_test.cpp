@@ -112,7 +112,21 @@ TEST(Rela, AQueryThatAgreesWithNoKeyReadsZeroAndHasAFiniteGradient) {
   }
 }
 
-// More than one piece of queries, another number of keys, padding: everything a tile meets.
+// In float32 the third power of 1 / sqrt(epsilon), which a careless gradient forms, is infinite.
+TEST(Rela, ANullRowHasAFiniteGradientForEveryEpsilon) {
+  const auto x = random_normal({1, 5, 4}, 4).abs().to(at::kFloat).requires_grad_();
+  for (const std::string norm : {"plain", "g"}) {
+    const auto null = bare(4, "{epsilon: 1e-30, norm: " + norm + "}");
+    null->to(at::kFloat);
+    scale(null, "query.weight", -1);
+    Context context;
+    const auto y = (*null)(x, context);
+    EXPECT_NEAR_TENSOR(y, at::zeros_like(y), kExact);
+    EXPECT_TRUE(torch::autograd::grad({y.sum()}, {x})[0].isfinite().all().item<bool>()) << norm;
+  }
+}
+
+// More than one tile of queries, another number of keys, padding: everything a tile meets.
 TEST(Rela, TiledAndNaiveAreTheSameInValuesAndGradients) {
   Site site = kSite;
   site.cross = true;
@@ -247,7 +261,7 @@ TEST(Rela, RefusesOptionsThatItDoesNotHave) {
   EXPECT_EQ(error_of([] { (void)made("{form: fused}"); }),
             "rela options:1: rela.form is 'fused'; one of: tiled, naive");
   EXPECT_EQ(error_of([] { (void)made("{epsilon: 0}"); }),
-            "rela options:1: rela.epsilon is 0, out of range; it may be > 0");
+            "rela options:1: rela.epsilon is 0, out of range; it may be >= 1e-30");
   EXPECT_EQ(error_of([] { (void)made("{dropout: 1}"); }),
             "rela options:1: rela.dropout is 1, out of range; it may be 0..0.99");
 }
