@@ -11,8 +11,8 @@
 #include <set>
 
 #include "longbow/attention/mechanism.h"
+#include "longbow/nn/band.h"
 #include "longbow/nn/feature_attention.h"
-#include "longbow/nn/softmax.h"
 
 namespace longbow {
 namespace {
@@ -56,8 +56,6 @@ void fields(V& v, Config& c) {
   v("dropout", c.dropout, "rate on the weights of the near field", range(0, 0.99));
 }
 
-constexpr int64_t kBlock = 32;  // least queries that share a block of keys
-
 class FMMformer : public AttentionImpl {
  public:
   FMMformer(const Site& site, const Config& config)
@@ -95,18 +93,12 @@ class FMMformer : public AttentionImpl {
     return blended(near_field(heads, context), far, heads);
   }
 
-  // The sums of the far field, and a ring of the last `band` keys; slot = position mod size, one
-  // more slot for padded tokens.
+  // The sums of the far field, and a ring of the last `band` keys.
   void open(State& state, const Heads& empty, int64_t capacity, Context&) override {
     auto side_by_side = empty;
     side_by_side.v = beside(empty.v);
     open_feature_sums(state, side_by_side, empty.k.size(3));
-    const auto& like = empty.k;
-    const int64_t b = like.size(0), h = like.size(1);
-    const int64_t slots = std::max<int64_t>(std::min(config_.band, capacity), 1) + 1;
-    state.add("keys", {b, h, slots, like.size(3)}, like.options());
-    state.add("values", {b, h, slots, like.size(3)}, like.options());
-    state.add("positions", {b, 1, slots, 1}, like.options().dtype(at::kLong), -1);
+    open_ring(state, empty, std::max<int64_t>(std::min(config_.band, capacity), 1));
   }
 
   Tensor grow(const Heads& heads, State& state, Context& context) override {
@@ -115,64 +107,31 @@ class FMMformer : public AttentionImpl {
       return (context.positions + 1).unsqueeze(1).unsqueeze(-1);  // [B, 1, T, 1]
     });
     if (crossing_) return blended({}, far, heads);
-    const int64_t ring = state.lane.at("keys").size(2) - 1;
-    const auto near = in_pieces(heads, context, ring, [&](const Heads& piece, Context& inner) {
-      return grow_near_field(piece, state, inner);
-    });
-    return blended(near, far, heads);
+    return blended(grow_ring(scaled(heads), state, reach(true), weighing(), context), far, heads);
   }
 
  private:
-  // Blocks of W queries, each beside its own keys and those up to `band` tokens around them.
   Tensor near_field(const Heads& heads, Context& context) {
+    constexpr int64_t kTile = 32;  // least queries that share a range of keys
     const int64_t n = heads.q.size(2), back = std::min(config_.band, n);
-    const int64_t ahead = context.mask.causal ? 0 : back;
-    const int64_t w = std::min(std::max(back, kBlock), n), blocks = (n + w - 1) / w;
-    const int64_t missing = blocks * w - n, reach = back + w + ahead;
-    const auto around = [&](const Tensor& x) {  // [B, H, N, D] -> [B, H, K, D, reach]
-      return at::constant_pad_nd(x, {0, 0, back, ahead + missing}).unfold(2, reach, w);
+    const bool causal = context.mask.causal;
+    const Band band = {.tokens = n,
+                       .tile = std::min(std::max(back, kTile), n),
+                       .back = back,
+                       .ahead = causal ? 0 : back};
+    return banded_softmax(scaled(heads), band, reach(causal), weighing(), context);
+  }
+
+  Reach reach(bool causal) const {
+    return [=, this](const Tensor& i, const Tensor& j) {
+      return (i - j <= config_.band).logical_and(j - i <= (causal ? 0 : config_.band));
     };
-    const auto options = heads.q.options().dtype(at::kLong);
-    const auto distance =  // i - j, the same in every block
-        at::arange(w, options).unsqueeze(1) - at::arange(-back, w + ahead, options);
-    const auto& keep = context.mask.keep;
-    const auto real = keep.defined() ? keep : at::ones({1, n}, options.dtype(at::kBool));
-    const auto visible =
-        within(distance, context.mask.causal).logical_and(around(real.unsqueeze(1).unsqueeze(-1)));
-    const auto q = at::constant_pad_nd(heads.q, {0, 0, 0, missing}).unflatten(2, {blocks, w});
-    const auto y = read(q, around(heads.k).transpose(-2, -1), around(heads.v).transpose(-2, -1),
-                        visible, context);  // [B, H, K, W, D]
-    return y.flatten(2, 3).narrow(2, 0, n);
   }
-
-  // New keys stand beside the ring while they are read.
-  Tensor grow_near_field(const Heads& heads, State& state, Context& context) {
-    auto &keys = state.lane.at("keys"), &values = state.lane.at("values"),
-         &positions = state.lane.at("positions");
-    const int64_t ring = keys.size(2) - 1;
-    const auto by_token = [](const Tensor& x) { return x.unsqueeze(1).unsqueeze(-1); };
-    const auto fresh = slots_of(heads, context, -1);  // [B, T], -1: padded
-    const auto i = by_token(context.positions);       // [B, 1, T, 1]
-    const auto j = at::cat({positions, by_token(fresh)}, 2).transpose(-2, -1);
-    const auto visible = within(i - j, true).logical_and(j >= 0);
-    const auto y =
-        read(heads.q, at::cat({keys, heads.k}, 2), at::cat({values, heads.v}, 2), visible, context);
-    const auto slots = fresh.remainder(ring).masked_fill(fresh < 0, ring);
-    write_slots(keys, slots, heads.k);
-    write_slots(values, slots, heads.v);
-    write_slots(positions, slots, by_token(fresh));
-    return y;
+  Heads scaled(Heads heads) const {
+    heads.q = heads.q * scale_;
+    return heads;
   }
-
-  Tensor within(const Tensor& distance, bool causal) const {
-    return (distance <= config_.band).logical_and(distance >= (causal ? 0 : -config_.band));
-  }
-
-  Tensor read(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible,
-              Context& context) {
-    return softmax_read(q * scale_, k, v, visible, {config_.dropout, is_training(), path_},
-                        context);
-  }
+  Weighing weighing() const { return {config_.dropout, is_training(), path_}; }
 
   // The maps stand side by side as heads do: [B, H, N, D] -> [B, L H, N, D], float32 at least.
   Tensor features(const Tensor& x) const {

@@ -8,7 +8,7 @@
 #include <ATen/ATen.h>
 
 #include "longbow/attention/mechanism.h"
-#include "longbow/nn/softmax.h"
+#include "longbow/nn/band.h"
 
 namespace longbow {
 namespace {
@@ -35,93 +35,42 @@ class Local : public AttentionImpl {
         path_(site.path),
         scale_(1 / std::sqrt(static_cast<double>(site.shape.head()))) {}
 
+  // A tile is a block, its halo the blocks around it. One block needs neither.
   Tensor attend(const Heads& heads, Context& context) override {
-    const int64_t n = heads.q.size(2), w = config_.window, blocks = (n + w - 1) / w;
+    const int64_t n = heads.q.size(2), w = std::min(config_.window, n), others = (n - 1) / w * w;
     const int64_t ahead = context.mask.causal ? 0 : config_.ahead;
-    const auto q = blocked(heads.q, blocks);  // [B, H, K, W, D]
-    const auto k = gathered(heads.k, blocks, ahead),
-               v = gathered(heads.v, blocks, ahead);  // [B, H, K, S, D]
-    const auto index = at::arange(n, heads.q.options().dtype(at::kLong));
-    const auto i = blocked(index.view({1, 1, n, 1}), blocks);  // [1, 1, K, W, 1]
-    const auto j =
-        gathered(index.add(1).view({1, 1, n, 1}), blocks, ahead).sub(1).transpose(-2, -1);
-    auto visible = reaches(i, j, context.mask.causal).logical_and(j >= 0);  // -1: no token
-    if (context.mask.keep.defined())
-      visible = visible.logical_and(
-          gathered(context.mask.keep.unsqueeze(1).unsqueeze(-1), blocks, ahead).transpose(-2, -1));
-    return read(q, k, v, visible, context).flatten(2, 3).narrow(2, 0, n);
+    const Band band = {.tokens = n,
+                       .tile = w,
+                       .back = std::min(config_.back * w, others),
+                       .ahead = std::min(ahead * w, others)};
+    return banded_softmax(scaled(heads), band, reach(context.mask.causal), weighing(), context);
   }
 
-  // A ring of the last (back + 1) W keys; slot = position mod size, one more slot for padded
-  // tokens.
-  void open(State& state, const Heads& empty, int64_t, Context&) override {
-    const auto& like = empty.k;
-    const int64_t b = like.size(0), h = like.size(1), slots = ring() + 1;
-    state.add("keys", {b, h, slots, like.size(3)}, like.options());
-    state.add("values", {b, h, slots, like.size(3)}, like.options());
-    state.add("positions", {b, 1, slots, 1}, like.options().dtype(at::kLong), -1);
+  void open(State& state, const Heads& empty, int64_t capacity, Context&) override {
+    const int64_t size = std::min((config_.back + 1) * config_.window, capacity);
+    open_ring(state, empty, std::max<int64_t>(size, 1));
   }
 
-  // New keys stand beside the ring while they are read, so one extension takes at most a ring of
-  // tokens.
   Tensor grow(const Heads& heads, State& state, Context& context) override {
-    return in_pieces(heads, context, ring(), [&](const Heads& piece, Context& inner) {
-      return grow_piece(piece, state, inner);
-    });
+    return grow_ring(scaled(heads), state, reach(true), weighing(), context);
   }
 
  private:
-  int64_t ring() const { return (config_.back + 1) * config_.window; }
-
-  Tensor reaches(const Tensor& i, const Tensor& j, bool causal) const {
-    const int64_t w = config_.window;
-    const auto distance = i.floor_divide(w) - j.floor_divide(w);
-    auto visible =
-        (distance <= config_.back).logical_and(distance >= (causal ? 0 : -config_.ahead));
-    if (causal) visible = visible.logical_and(j <= i);
-    if (config_.exact_window) visible = visible.logical_and((i - j).abs() <= config_.back * w);
-    return visible;
+  Reach reach(bool causal) const {
+    return [=, this](const Tensor& i, const Tensor& j) {
+      const int64_t w = config_.window, ahead = causal ? 0 : config_.ahead;
+      const auto blocks = i.floor_divide(w) - j.floor_divide(w);
+      auto visible = (blocks <= config_.back).logical_and(blocks >= -ahead);
+      if (causal) visible = visible.logical_and(j <= i);
+      if (config_.exact_window) visible = visible.logical_and((i - j).abs() <= config_.back * w);
+      return visible;
+    };
   }
-
-  // [B, H, N, D] -> [B, H, blocks, W, D], filled up with zeros.
-  Tensor blocked(const Tensor& x, int64_t blocks) const {
-    const int64_t missing = blocks * config_.window - x.size(2);
-    const auto padded = missing > 0 ? at::constant_pad_nd(x, {0, 0, 0, missing}) : x;
-    return padded.unflatten(2, {blocks, config_.window});
+  Heads scaled(Heads heads) const {
+    heads.q = heads.q * scale_;
+    return heads;
   }
-
-  // For each block, the rows of the blocks around it: [B, H, blocks, (back + 1 + ahead) W, D].
-  Tensor gathered(const Tensor& x, int64_t blocks, int64_t ahead) const {
-    const auto around = at::constant_pad_nd(blocked(x, blocks), {0, 0, 0, 0, config_.back, ahead});
-    std::vector<Tensor> shifted;
-    for (int64_t s = 0; s <= config_.back + ahead; ++s)
-      shifted.push_back(around.narrow(2, s, blocks));
-    return at::cat(shifted, 3);
-  }
-
-  Tensor grow_piece(const Heads& heads, State& state, Context& context) {
-    auto &keys = state.lane.at("keys"), &values = state.lane.at("values"),
-         &positions = state.lane.at("positions");
-    const auto& keep = context.mask.keep;
-    const auto i = context.positions.unsqueeze(1).unsqueeze(-1);  // [B, 1, T, 1]
-    const auto fresh =
-        keep.defined() ? i.masked_fill(keep.logical_not().unsqueeze(1).unsqueeze(-1), -1) : i;
-    const auto j = at::cat({positions, fresh}, 2).transpose(-2, -1);
-    const auto visible = reaches(i, j, true).logical_and(j >= 0);
-    const auto y =
-        read(heads.q, at::cat({keys, heads.k}, 2), at::cat({values, heads.v}, 2), visible, context);
-    const auto slots = i.remainder(ring()).masked_fill(fresh < 0, ring()).squeeze(-1).squeeze(1);
-    write_slots(keys, slots, heads.k);
-    write_slots(values, slots, heads.v);
-    write_slots(positions, slots, fresh);
-    return y;
-  }
-
-  Tensor read(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible,
-              Context& context) {
-    return softmax_read(q * scale_, k, v, visible, {config_.dropout, is_training(), path_},
-                        context);
-  }
+  Weighing weighing() const { return {config_.dropout, is_training(), path_}; }
 
   Config config_;
   std::string path_;
