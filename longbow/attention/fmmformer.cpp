@@ -17,13 +17,13 @@
 namespace longbow {
 namespace {
 
-enum class Map { elu, flipped, tanh };
+enum class Map { elu, elu_flip, tanh };
 constexpr std::array<std::string_view, 3> names_of(Map) {
-  return {"elu", "flipped", "tanh"};
+  return {"elu", "elu_flip", "tanh"};
 }
-enum class Blend { free, sigmoid, alpha };
-constexpr std::array<std::string_view, 3> names_of(Blend) {
-  return {"free", "sigmoid", "alpha"};
+enum class Blend { free, sigmoid, alpha, far, product };
+constexpr std::array<std::string_view, 5> names_of(Blend) {
+  return {"free", "sigmoid", "alpha", "far", "product"};
 }
 enum class Per { channel, head, layer };
 constexpr std::array<std::string_view, 3> names_of(Per) {
@@ -40,18 +40,22 @@ struct Config {
   Blend blend = Blend::free;
   Per per = Per::channel;
   FarNorm far_norm = FarNorm::denominator;
+  int64_t length = 0;
   double epsilon = 1e-6;
   double dropout = 0;
 };
 template <class V>
 void fields(V& v, Config& c) {
   v("band", c.band, "near field: keys at most this many tokens away", range(0, 65536));
-  v("maps", c.maps, "far field: elu(x) + 1, elu(-x) + 1 (flipped), tanh(x) + 1, each at most once");
+  v("maps", c.maps,
+    "far field: elu(x) + 1, elu(-x) + 1 (elu_flip), tanh(x) + 1, each at most once");
   v("blend", c.blend,
-    "weights of the fields: free, sigmoids of free ones, or alpha near + (1 - alpha) mean of far");
+    "weights of the fields: free; sigmoids of free ones; alpha near + (1 - alpha) mean of far; "
+    "near + u mean of far; w near + u sum_l r_l far_l (product)");
   v("per", c.per, "a blend weight for each channel, for each head, or for the layer");
   v("far_norm", c.far_norm,
-    "far sums are divided by the sum of their weights, or by the root of the number of keys");
+    "far sums are divided by the sum of their weights, or by the root of a number of keys");
+  v("length", c.length, "that number of keys; 0 = those that the query sees", at_least(0));
   v("epsilon", c.epsilon, "added to the denominator of the far field", above(0));
   v("dropout", c.dropout, "rate on the weights of the near field", range(0, 0.99));
 }
@@ -67,16 +71,11 @@ class FMMformer : public AttentionImpl {
     TORCH_CHECK(rank_ > 0, "fmmformer: maps is empty, but the far field needs one");
     const std::set<Map> different(config.maps.begin(), config.maps.end());
     TORCH_CHECK(different.size() == config.maps.size(), "fmmformer: maps names a map twice");
+    TORCH_CHECK(config.length == 0 || config.far_norm == FarNorm::none,
+                "fmmformer: length is for far_norm: none, but there is a denominator");
     const int64_t heads = config.per == Per::layer ? 1 : site.shape.heads;
     const int64_t width = config.per == Per::channel ? site.shape.head() : 1;
-    const Hint hint = {.decay = false};
-    if (config.blend == Blend::alpha) {
-      alpha_ = parameter("alpha", at::full({heads, width}, 0.5), hint);
-      return;
-    }
-    const double start = config.blend == Blend::free ? 1 / static_cast<double>(rank_) : 0;
-    far_ = parameter("far", at::full({rank_, heads, width}, start), hint);
-    if (!crossing_) near_ = parameter("near", at::zeros({heads, width}), hint);
+    add_weights(heads, width);
   }
 
   Tensor attend(const Heads& heads, Context& context) override {
@@ -111,6 +110,24 @@ class FMMformer : public AttentionImpl {
   }
 
  private:
+  void add_weights(int64_t heads, int64_t width) {
+    const auto add = [&](const std::string& name, const Tensor& start) {
+      return parameter(name, start, {.decay = false});
+    };
+    const auto blend = config_.blend;
+    const bool each = blend == Blend::free || blend == Blend::sigmoid,
+               product = blend == Blend::product;
+    if (blend == Blend::alpha) {
+      alpha_ = add("alpha", at::full({heads, width}, 0.5));
+      return;
+    }
+    const double start = blend == Blend::free ? 1 / static_cast<double>(rank_) : 0;
+    far_ = add("far", at::full({each ? rank_ : 1, heads, width}, start));
+    if (product) ratio_ = add("ratio", (at::arange(rank_) == 0).to(at::kFloat).view({rank_, 1, 1}));
+    if (blend != Blend::far && !crossing_)
+      near_ = add("near", at::full({heads, width}, product ? 1.0 : 0.0));
+  }
+
   Tensor near_field(const Heads& heads, Context& context) {
     constexpr int64_t kTile = 32;  // least queries that share a range of keys
     const int64_t n = heads.q.size(2), back = std::min(config_.band, n);
@@ -149,22 +166,43 @@ class FMMformer : public AttentionImpl {
   // [B, L, H, N, D]; `count` says how many keys a query sees, [B, 1, N, 1].
   template <class F>
   Tensor normalised(const FeatureSums& sums, const F& count) const {
-    const auto far = config_.far_norm == FarNorm::denominator
-                         ? sums.values / (sums.weights + config_.epsilon)
-                         : sums.values * count().clamp_min(1).to(sums.values.scalar_type()).rsqrt();
-    return far.unflatten(1, {rank_, -1});
+    const auto divided = [&] {
+      if (config_.far_norm == FarNorm::denominator)
+        return sums.values / (sums.weights + config_.epsilon);
+      if (config_.length > 0) return sums.values / std::sqrt(static_cast<double>(config_.length));
+      return sums.values * count().clamp_min(1).to(sums.values.scalar_type()).rsqrt();
+    };
+    return divided().unflatten(1, {rank_, -1});
   }
 
   // w near + sum_l u_l far_l; without `near` the far field alone.
   Tensor blended(const Tensor& near, const Tensor& far, const Heads& heads) const {
-    const auto weight = [&](const Tensor& x) {  // [H, D] -> [H, 1, D]
-      const auto y = x.to(far.scalar_type()).unsqueeze(-2);
-      return config_.blend == Blend::sigmoid ? y.sigmoid() : y;
+    const auto as_weight = [&](const Tensor& x) {  // [.., H, D] -> [.., H, 1, D]
+      return x.to(far.scalar_type()).unsqueeze(-2);
     };
-    const bool shared = alpha_.defined();
-    auto y = shared ? (1 - weight(alpha_)) * far.mean(1) : (weight(far_) * far).sum(1);
-    if (near.defined()) y = y + weight(shared ? alpha_ : near_) * near;
+    auto y = (as_weight(far_weights()) * far).sum(1);
+    if (near.defined())
+      y = y + (config_.blend == Blend::far ? near : as_weight(near_weight()) * near);
     return y.to(heads.v.scalar_type());
+  }
+  Tensor near_weight() const {
+    if (config_.blend == Blend::alpha) return alpha_;
+    return config_.blend == Blend::sigmoid ? near_.sigmoid() : near_;
+  }
+  Tensor far_weights() const {  // [L or 1, H, D]
+    const auto rank = static_cast<double>(rank_);
+    switch (config_.blend) {
+      case Blend::alpha:
+        return (1 - alpha_).unsqueeze(0) / rank;
+      case Blend::far:
+        return far_ / rank;
+      case Blend::product:
+        return far_ * ratio_;
+      case Blend::sigmoid:
+        return far_.sigmoid();
+      default:
+        return far_;
+    }
   }
 
   Config config_;
@@ -172,7 +210,8 @@ class FMMformer : public AttentionImpl {
   bool crossing_;
   std::string path_;
   double scale_;
-  Tensor near_, far_, alpha_;  // [H, D], [L, H, D], [H, D]; 1 for what shares a weight
+  // [H, D], [L or 1, H, D], [H, D], [L, 1, 1]; 1 in place of H or D for what shares a weight
+  Tensor near_, far_, alpha_, ratio_;
 };
 
 Promises promises(const Config&) {
@@ -193,8 +232,12 @@ Mechanism fmmformer_mechanism() {
        .cost = "O(N (W + L D) D)",
        .summary = "A band of softmax attention for near tokens, feature maps for the far ones.",
        .exact = "band >= N - 1 and no far weight: softmax; one map and no near weight: linear",
-       .variants = {{"sigmoid", "{band: 3, maps: [elu, flipped, tanh], blend: sigmoid, per: head}"},
-                    {"alpha", "{band: 40, maps: [flipped, elu], blend: alpha, per: layer}"},
+       .variants = {{"sigmoid",
+                     "{band: 3, maps: [elu, elu_flip, tanh], blend: sigmoid, per: head}"},
+                    {"alpha", "{band: 40, maps: [elu_flip, elu], blend: alpha, per: layer}"},
+                    {"far", "{band: 2, maps: [elu, elu_flip], blend: far}"},
+                    {"product",
+                     "{maps: [elu, tanh], blend: product, per: head, far_norm: none, length: 64}"},
                     {"sums", "{band: 0, maps: [tanh, elu], far_norm: none}"}}},
       promises, make);
 }

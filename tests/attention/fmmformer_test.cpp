@@ -13,7 +13,7 @@ const Site kSite = {.shape = {.width = kWidth, .heads = kHeads, .max_length = 64
 
 Tensor features(const Tensor& x, const std::string& map) {
   if (map == "tanh") return x.tanh() + 1;
-  const auto y = map == "flipped" ? -x : x;
+  const auto y = map == "elu_flip" ? -x : x;
   return at::where(y > 0, y + 1, y.exp());
 }
 
@@ -30,35 +30,51 @@ Tensor banded(int64_t band, int64_t length) {
 Tensor far_field(const Node& options, const std::string& map, const Tensor& q, const Tensor& k,
                  const Tensor& v, const Tensor& visible) {
   const auto weights = features(q, map).matmul(features(k, map).transpose(-2, -1)) * visible;
-  if (as_string(*options.find("far_norm"), "far_norm") == "none")
-    return weights.matmul(v) / visible.sum(-1, true).clamp_min(1).sqrt();
+  if (as_string(*options.find("far_norm"), "far_norm") == "none") {
+    const auto length = static_cast<double>(as_integer(*options.find("length"), "length"));
+    const auto keys = length > 0 ? at::full({1}, length, at::kDouble) : visible.sum(-1, true);
+    return weights.matmul(v) / keys.clamp_min(1).sqrt();
+  }
   return weights.matmul(v) /
          (weights.sum(-1, true) + as_number(*options.find("epsilon"), "epsilon"));
+}
+
+// The weights of the fields as the table on the page says: near [H, 1, D], far [L, H, 1, D].
+struct Weights {
+  Tensor near, far;
+};
+Weights weights_of(const torch::nn::Module& mixer, const std::string& blend, int64_t maps,
+                   bool crossing) {
+  const auto weight = [&](const std::string& name) {
+    return oracle::tensor_of(mixer, "attention." + name).unsqueeze(-2);
+  };
+  const auto sigmoid = [](const Tensor& x) { return 1 / (1 + (-x).exp()); };
+  const auto mean = at::full({maps, 1, 1, 1}, 1 / static_cast<double>(maps), at::kDouble);
+  const auto one = at::ones({1, 1, 1}, at::kDouble);
+  if (blend == "alpha") return {weight("alpha"), mean * (1 - weight("alpha"))};
+  const auto far = weight("far"), near = crossing || blend == "far" ? one : weight("near");
+  if (blend == "far") return {near, mean * far};
+  if (blend == "product") return {near, far * weight("ratio")};
+  if (blend == "sigmoid") return {sigmoid(near), sigmoid(far)};
+  return {near, far};
 }
 
 const bool registered =
     oracle::add("fmmformer", [](const torch::nn::Module& mixer, const Node& options,
                                 const Site& site, const Tensor& x, const Context& context) {
-      const auto blend = as_string(*options.find("blend"), "blend");
-      const auto weight = [&](const std::string& name) {
-        const auto w = oracle::tensor_of(mixer, "attention." + name).unsqueeze(-2);
-        return blend == "sigmoid" ? 1 / (1 + (-w).exp()) : w;  // [.., H, 1, D]
-      };
+      const auto& maps = options.find("maps")->items;
+      const auto w = weights_of(mixer, as_string(*options.find("blend"), "blend"),
+                                static_cast<int64_t>(maps.size()), site.cross);
       return oracle::multi_head(
           mixer, site, x, context,
           [&](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible) {
-            const auto& maps = options.find("maps")->items;
             auto o = at::zeros_like(q);
-            for (size_t l = 0; l < maps.size(); ++l) {
-              const auto u = blend == "alpha"
-                                 ? (1 - weight("alpha")) / static_cast<double>(maps.size())
-                                 : weight("far")[static_cast<int64_t>(l)];
-              o = o + u * far_field(options, maps[l].text, q, k, v, visible);
-            }
+            for (size_t l = 0; l < maps.size(); ++l)
+              o = o + w.far[static_cast<int64_t>(l)] *
+                          far_field(options, maps[l].text, q, k, v, visible);
             if (site.cross) return o;
             const auto band = banded(as_integer(*options.find("band"), "band"), x.size(1));
-            return o + weight(blend == "alpha" ? "alpha" : "near") *
-                           oracle::softmax(q, k, v, visible * band);
+            return o + w.near * oracle::softmax(q, k, v, visible * band);
           });
     });
 
@@ -179,13 +195,13 @@ TEST(Fmmformer, EachMapAddsItsOwnFarField) {
   const auto alone = [&](const std::string& map) {
     return (*made("{maps: [" + map + "]}"))(x, context);
   };
-  const auto elu = alone("elu"), flipped = alone("flipped"), tanh = alone("tanh");
-  EXPECT_FALSE(elu.allclose(flipped));
+  const auto elu = alone("elu"), elu_flip = alone("elu_flip"), tanh = alone("tanh");
+  EXPECT_FALSE(elu.allclose(elu_flip));
   EXPECT_FALSE(elu.allclose(tanh));
-  EXPECT_FALSE(flipped.allclose(tanh));
-  EXPECT_NEAR_TENSOR((*weighed("{maps: [tanh, elu, flipped]}", 0, 1))(x, context),
-                     elu + flipped + tanh, tolerance(at::kDouble));
-  EXPECT_NEAR_TENSOR((*made("{maps: [tanh, flipped]}"))(x, context), (flipped + tanh) / 2,
+  EXPECT_FALSE(elu_flip.allclose(tanh));
+  EXPECT_NEAR_TENSOR((*weighed("{maps: [tanh, elu, elu_flip]}", 0, 1))(x, context),
+                     elu + elu_flip + tanh, tolerance(at::kDouble));
+  EXPECT_NEAR_TENSOR((*made("{maps: [tanh, elu_flip]}"))(x, context), (elu_flip + tanh) / 2,
                      tolerance(at::kDouble));
 }
 
@@ -208,13 +224,41 @@ TEST(Fmmformer, SigmoidWeightsStayBetweenZeroAndOne) {
 }
 
 TEST(Fmmformer, AlphaIsTheShareOfTheNearField) {
-  const auto mixer = made("{band: 3, maps: [elu, flipped], blend: alpha, per: layer}");
+  const auto mixer = made("{band: 3, maps: [elu, elu_flip], blend: alpha, per: layer}");
   fill(mixer, "alpha", 0.25);
   const auto x = random_normal({1, 12, kWidth}, 9);
   Context context;
   EXPECT_NEAR_TENSOR((*mixer)(x, context),
-                     (*weighed("{band: 3, maps: [elu, flipped]}", 0.25, 0.375))(x, context),
+                     (*weighed("{band: 3, maps: [elu, elu_flip]}", 0.25, 0.375))(x, context),
                      tolerance(at::kDouble));
+}
+
+TEST(Fmmformer, FarStartsAsTheNearFieldAndAddsTheMeanOfTheMaps) {
+  const auto mixer = made("{band: 3, maps: [elu, elu_flip], blend: far}");
+  const auto x = random_normal({1, 12, kWidth}, 14);
+  Context context;
+  const auto free = [&](double near, double far) {
+    return (*weighed("{band: 3, maps: [elu, elu_flip]}", near, far))(x, context);
+  };
+  EXPECT_NEAR_TENSOR((*mixer)(x, context), free(1, 0), tolerance(at::kDouble));
+  fill(mixer, "far", 0.6);
+  EXPECT_NEAR_TENSOR((*mixer)(x, context), free(1, 0.3), tolerance(at::kDouble));
+}
+
+TEST(Fmmformer, ProductWeighsTheMapsAndThenTheFarField) {
+  const auto mixer = made("{band: 3, maps: [elu, elu_flip], blend: product, per: head}");
+  const auto x = random_normal({1, 12, kWidth}, 15);
+  Context context;
+  const auto free = [&](double near, double far) {
+    return (*weighed("{band: 3, maps: [elu, elu_flip]}", near, far))(x, context);
+  };
+  EXPECT_NEAR_TENSOR((*mixer)(x, context), free(1, 0), tolerance(at::kDouble));
+  fill(mixer, "near", 0.2);
+  fill(mixer, "far", -0.5);
+  EXPECT_NEAR_TENSOR((*mixer)(x, context), (*weighed("{band: 3}", 0.2, -0.5))(x, context),
+                     tolerance(at::kDouble));
+  fill(mixer, "ratio", 3);
+  EXPECT_NEAR_TENSOR((*mixer)(x, context), free(0.2, -1.5), tolerance(at::kDouble));
 }
 
 TEST(Fmmformer, WeightsStandPerChannelHeadOrLayer) {
@@ -228,6 +272,9 @@ TEST(Fmmformer, WeightsStandPerChannelHeadOrLayer) {
   EXPECT_EQ(shape("{maps: [elu, tanh]}", "far"), (Sizes{2, kHeads, kHead}));
   EXPECT_EQ(shape("{maps: [elu, tanh], per: layer}", "far"), (Sizes{2, 1, 1}));
   EXPECT_EQ(shape("{blend: alpha, per: head}", "alpha"), (Sizes{kHeads, 1}));
+  EXPECT_EQ(shape("{maps: [elu, tanh], blend: far}", "far"), (Sizes{1, kHeads, kHead}));
+  EXPECT_EQ(shape("{maps: [elu, tanh], blend: product}", "far"), (Sizes{1, kHeads, kHead}));
+  EXPECT_EQ(shape("{maps: [elu, tanh], blend: product}", "ratio"), (Sizes{2, 1, 1}));
 }
 
 // Without the denominator twice the same tokens give root two times the output.
@@ -237,6 +284,13 @@ TEST(Fmmformer, WithoutADenominatorTheSumsAreDividedByTheRootOfTheirLength) {
   Context context;
   const auto twice = (*mixer)(at::cat({x, x}, 1), context).narrow(1, 0, 12);
   EXPECT_NEAR_TENSOR(twice, (*mixer)(x, context) * std::sqrt(2.0), tolerance(at::kDouble));
+}
+
+TEST(Fmmformer, ALengthTakesThePlaceOfTheNumberOfKeys) {
+  const auto x = random_normal({1, 12, kWidth}, 16);
+  Context context;
+  EXPECT_NEAR_TENSOR((*made("{far_norm: none, length: 3}"))(x, context),
+                     (*made("{far_norm: none}"))(x, context) * 2, tolerance(at::kDouble));
 }
 
 TEST(Fmmformer, EpsilonIsAddedToTheDenominator) {
@@ -280,15 +334,18 @@ TEST(Fmmformer, RefusesWhatItCannotDo) {
   EXPECT_EQ(message("{band: -1}"),
             "fmmformer options:1: fmmformer.band is -1, out of range; it may be 0..65536");
   EXPECT_EQ(message("{maps: [square]}"),
-            "fmmformer options:1: fmmformer.maps[0] is 'square'; one of: elu, flipped, tanh");
+            "fmmformer options:1: fmmformer.maps[0] is 'square'; one of: elu, elu_flip, tanh");
   EXPECT_EQ(message("{maps: []}"), "fmmformer: maps is empty, but the far field needs one");
   EXPECT_EQ(message("{maps: [elu, tanh, elu]}"), "fmmformer: maps names a map twice");
   EXPECT_EQ(message("{blend: convex}"),
-            "fmmformer options:1: fmmformer.blend is 'convex'; one of: free, sigmoid, alpha");
+            "fmmformer options:1: fmmformer.blend is 'convex'; one of: free, sigmoid, alpha, far, "
+            "product");
   EXPECT_EQ(message("{per: token}"),
             "fmmformer options:1: fmmformer.per is 'token'; one of: channel, head, layer");
   EXPECT_EQ(message("{far_norm: sum}"),
             "fmmformer options:1: fmmformer.far_norm is 'sum'; one of: denominator, none");
+  EXPECT_EQ(message("{length: 5}"),
+            "fmmformer: length is for far_norm: none, but there is a denominator");
   EXPECT_EQ(message("{epsilon: 0}"),
             "fmmformer options:1: fmmformer.epsilon is 0, out of range; it may be > 0");
   EXPECT_EQ(message("{dropout: 1}"),

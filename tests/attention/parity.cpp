@@ -134,7 +134,7 @@ void check_projected(const Case& c, const std::string& mechanism, const std::str
 
 // They are laid side by side as channels of one token, and each projection picks its own.
 void check_core(const Case& c, const std::string& mechanism, const std::string& options,
-                const Setter& more, bool as_memory) {
+                const Setter& more, const Setter& after, bool as_memory) {
   const bool tokens_first = c.text("layout") == "B,N,H,e";
   const auto channels = [&](const std::string& name) {
     const auto t = c.at(name);
@@ -179,10 +179,12 @@ void check_core(const Case& c, const std::string& mechanism, const std::string& 
     const auto by_head = split_heads(gradient, heads);
     return tokens_first ? by_head.transpose(1, 2) : by_head;
   };
-  if (rows.defined()) return;  // the probe weighs padded rows, which are not ours to match
+  // The probe weighs padded rows too, which are not ours to match.
+  if (rows.defined() && !rows.all().item<bool>()) return;
   expect_gradient(c, "q", back(q.grad()));
   expect_gradient(c, "k", back(k.grad()));
   expect_gradient(c, "v", back(v.grad()));
+  if (after) after(layer);
 }
 
 }  // namespace longbow::parity

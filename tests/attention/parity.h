@@ -52,9 +52,10 @@ void check_projected(const Case& c, const std::string& mechanism, const std::str
                      const Setter& more = {});
 // Cases with q, k, v [B, H, N, D] (or [B, N, H, D] where the config says so) and no projections.
 // Keys of their own length are a memory; `as_memory` makes them one in any case, so that `keep`
-// hides keys alone and padded queries are compared too.
+// hides keys alone and padded queries are compared too. `after` sees the layer with its gradients,
+// where those can be compared.
 void check_core(const Case& c, const std::string& mechanism, const std::string& options,
-                const Setter& more = {}, bool as_memory = false);
+                const Setter& more = {}, const Setter& after = {}, bool as_memory = false);
 // Whole stacks of x-transformers: attention and feed-forward layers in turn, by the library's
 // names.
 void check_stack(const Case& c, const std::string& mechanism, const std::string& options);
