@@ -9,83 +9,87 @@
 // its neighbours without the quadrant that level l - 1 has read. Exact when N <= 2 W.
 #include <ATen/ATen.h>
 
-#include <limits>
-
 #include "longbow/attention/mechanism.h"
+#include "longbow/nn/clusters.h"
+#include "longbow/nn/partial_softmax.h"
+#include "longbow/nn/sibling_blocks.h"
 #include "longbow/nn/softmax.h"
 
 namespace longbow {
 namespace {
 
+enum class Coverage { full, siblings };
+constexpr std::array<std::string_view, 2> names_of(Coverage) {
+  return {"full", "siblings"};
+}
+
 struct Config {
   int64_t block = 16;
+  bool relative_bias = false;
+  Coverage coverage = Coverage::full;
+  double epsilon = 1e-8;
 };
 template <class V>
 void fields(V& v, Config& c) {
   v("block", c.block, "W, clusters in a block of each level; even", range(2, 65536));
+  v("relative_bias", c.relative_bias,
+    "a learned number for each level, head and distance in clusters is added to the scores");
+  v("coverage", c.coverage,
+    "every pair of tokens once; or siblings: what the library h-transformer-1d 0.1.9 reads");
+  v("epsilon", c.epsilon, "siblings: added to the denominator", at_least(0));
 }
 
-// Sums over the real tokens of each cluster of a level.
-struct Level {
-  Tensor q, k, v;  // [B, H, n, D]; q is the first token's when causal
-  Tensor count;    // [B, 1, n, 1]
-};
-
-// [B, H, n, D] -> [B, H, ceil(n / 2), D], sums of pairs.
-Tensor paired(const Tensor& x) {
-  const auto even = x.size(2) % 2 == 0 ? x : at::constant_pad_nd(x, {0, 0, 0, 1});
-  return even.unflatten(2, {-1, 2}).sum(3);
+// For each of the n rows one level below.
+PartialSoftmax spread(const PartialSoftmax& read, int64_t n) {
+  const auto twice = [&](const Tensor& x) {
+    return x.unsqueeze(3).expand({-1, -1, -1, 2, -1}).flatten(2, 3).narrow(2, 0, n);
+  };
+  return {twice(read.top), twice(read.total), twice(read.sum)};
 }
-
-// What a row has read so far: the largest score, and sums of weights relative to it.
-struct Read {
-  Tensor top, total, sum;  // [B, H, n, 1], [B, H, n, 1], [B, H, n, D]
-
-  // For each of the n rows one level below.
-  Read spread(int64_t n) const {
-    const auto twice = [&](const Tensor& x) {
-      return x.unsqueeze(3).expand({-1, -1, -1, 2, -1}).flatten(2, 3).narrow(2, 0, n);
-    };
-    return {twice(top), twice(total), twice(sum)};
-  }
-  Read operator+(const Read& other) const {
-    const auto most = at::maximum(top, other.top);
-    const auto a = (top - most).exp(), b = (other.top - most).exp();
-    return {most, a * total + b * other.total, a * sum + b * other.sum};
-  }
-};
 
 class H1d : public AttentionImpl {
  public:
   H1d(const Site& site, const Config& config)
-      : block_(config.block),
+      : config_(config),
+        block_(config.block),
         half_(config.block / 2),
         scale_(1 / std::sqrt(static_cast<double>(site.shape.head()))) {
     TORCH_CHECK(block_ % 2 == 0, "h1d: block is ", block_,
                 ", but halves of it are read: needs an even number");
+    const bool siblings = config.coverage == Coverage::siblings;
+    TORCH_CHECK(!siblings || (block_ & (block_ - 1)) == 0, "h1d: block is ", block_,
+                ", but coverage: siblings needs a power of two");
+    TORCH_CHECK(!siblings || !config.relative_bias, "h1d: coverage: siblings has no relative bias");
+    if (!config.relative_bias) return;
+    TORCH_CHECK(site.shape.max_length > 0, "h1d: relative_bias needs the model's max_length");
+    bias_ = parameter(
+        "bias", at::zeros({levels_of(site.shape.max_length), site.shape.heads, 4 * block_ - 1}),
+        {.decay = false});
   }
 
   // From the coarsest level down, so that what is kept for all levels is linear in N.
   Tensor attend(const Heads& heads, Context& context) override {
     const bool causal = context.mask.causal;
-    const auto levels = pyramid(heads, context.mask);
-    Read read = read_level(levels.back(), static_cast<int64_t>(levels.size()) - 1, causal);
+    const Heads scaled = {heads.q * scale_, heads.k, heads.v, heads.x, heads.source};
+    if (config_.coverage == Coverage::siblings)
+      return sibling_attention(scaled, context.mask, block_, config_.epsilon);
+    const auto levels = cluster_sums(scaled, context.mask, checked_levels(heads.k.size(2)));
+    auto read = read_level(levels.back(), static_cast<int64_t>(levels.size()) - 1, causal);
     for (int64_t l = static_cast<int64_t>(levels.size()) - 2; l >= 0; --l) {
       const auto& level = levels[static_cast<size_t>(l)];
-      read = read.spread(level.k.size(2)) + read_level(level, l, causal);
+      read = spread(read, level.k.size(2)) + read_level(level, l, causal);
     }
-    return (read.sum / read.total.clamp_min(1)).to(heads.v.scalar_type());  // >= 1 if a key is seen
+    return read.mean().to(heads.v.scalar_type());
   }
 
+  // A token reads back to the block before its own, and a piece of W tokens is added at a time.
   void open(State& state, const Heads& empty, int64_t capacity, Context&) override {
-    open_cache(state, empty, capacity);
-    state.add("queries", state.lane.at("keys").sizes(), empty.q.options());
+    open_clusters(state, empty, checked_levels(capacity), 3 * block_);
   }
 
   Tensor grow(const Heads& heads, State& state, Context& context) override {
-    constexpr int64_t kPiece = 64;  // tokens whose keys are gathered at a time
-    return in_pieces(heads, context, kPiece, [&](const Heads& piece, Context& inner) {
-      return grow_piece(piece, state, inner);
+    return in_pieces(heads, context, block_, [&](const Heads& piece, Context& inner) {
+      return read_clusters(grow_clusters(piece, state, inner)).to(piece.v.scalar_type());
     });
   }
 
@@ -97,19 +101,10 @@ class H1d : public AttentionImpl {
     return levels;
   }
 
-  std::vector<Level> pyramid(const Heads& heads, const Mask& mask) const {
-    const auto type = wide(heads.q);
-    const int64_t b = heads.k.size(0), n = heads.k.size(2);
-    const auto real = mask.keep.defined() ? mask.keep.to(type).view({b, 1, n, 1})
-                                          : at::ones({1, 1, n, 1}, heads.k.options().dtype(type));
-    const auto of_real = [&](const Tensor& x) { return x.to(type) * real; };
-    std::vector<Level> levels = {
-        {of_real(heads.q) * scale_, of_real(heads.k), of_real(heads.v), real}};
-    for (int64_t l = 1; l < levels_of(n); ++l) {
-      const auto& fine = levels.back();
-      levels.push_back({mask.causal ? fine.q.slice(2, 0, std::nullopt, 2) : paired(fine.q),
-                        paired(fine.k), paired(fine.v), paired(fine.count)});
-    }
+  int64_t checked_levels(int64_t tokens) const {
+    const int64_t levels = levels_of(tokens);
+    TORCH_CHECK(!bias_.defined() || levels <= bias_.size(0), "h1d: ", tokens, " tokens have ",
+                levels, " levels, but the relative bias has ", bias_.size(0));
     return levels;
   }
 
@@ -128,83 +123,78 @@ class H1d : public AttentionImpl {
     return at::cat(shifted, 3);
   }
 
-  // [W, distances W] bool: what the queries of a block read at this level.
-  Tensor pattern(const std::vector<int64_t>& distances, bool coarse, bool causal,
-                 const at::TensorOptions& options) const {
-    const auto index = at::arange(block_, options.dtype(at::kLong));
-    std::vector<Tensor> places;
-    for (const int64_t d : distances) places.push_back(index + d * block_);
-    const auto i = index.unsqueeze(1), j = at::cat(places).unsqueeze(0);
-    if (causal && !coarse) return j <= i;
-    // In halves of a block, level l - 1 has read what is at most one of its blocks away.
-    const auto halves = (i.floor_divide(half_) - j.floor_divide(half_)).abs();
-    return coarse ? halves > 1 : halves >= 0;
-  }
-
   // A cluster weighs as much as it has tokens: exp(a) count = exp(a + ln count).
-  Read read_level(const Level& level, int64_t l, bool causal) const {
+  PartialSoftmax read_level(const ClusterSums& level, int64_t l, bool causal) const {
     std::vector<int64_t> distances = {-1};
     if (l == 0) distances.push_back(0);
     if (!causal) distances.push_back(1);
+    const auto index = at::arange(block_, level.k.options().dtype(at::kLong));
+    std::vector<Tensor> places;
+    for (const int64_t d : distances) places.push_back(index + d * block_);
+    const auto i = index.unsqueeze(1), j = at::cat(places).unsqueeze(0);  // [W, 1], [1, S]
+
     const auto count = around(level.count, distances).transpose(-2, -1);  // [B, 1, K, 1, S]
     const auto size = level.count.clamp_min(1);
     const auto q = blocked(causal ? level.q : level.q / size);  // [B, H, K, W, D]
     const auto k = around(level.k / size, distances), v = around(level.v / size, distances);
-    const auto hidden =
-        pattern(distances, l > 0, causal, q.options()).logical_and(count > 0).logical_not();
-    const auto scores = (q.matmul(k.transpose(-2, -1)) + count.clamp_min(1).log())
-                            .masked_fill(hidden, -std::numeric_limits<double>::infinity());
-    // The least finite number where nothing is visible, so that exp(-inf - top) = 0. The result
-    // does not depend on top, hence it has no gradient.
-    const double least = q.scalar_type() == at::kDouble ? std::numeric_limits<double>::lowest()
-                                                        : std::numeric_limits<float>::lowest();
-    const auto top = scores.detach().amax(-1, true).clamp_min(least);
-    const auto weights = (scores - top).exp();  // [B, H, K, W, S]
+    auto scores = q.matmul(k.transpose(-2, -1)) + count.clamp_min(1).log();
+    if (bias_.defined())
+      scores = scores + bias_at(bias_.narrow(0, l, 1), (j - i).unsqueeze(0).unsqueeze(0));
+    auto visible = count > 0;
+    if (l > 0) visible = visible.logical_and(unread(i, j));
+    if (l == 0 && causal) visible = visible.logical_and(j <= i);
+    const auto read = PartialSoftmax::over(scores, visible, v);
     const auto rows = [&](const Tensor& x) {
       return x.flatten(2, 3).narrow(2, 0, level.k.size(2));
     };
-    return {rows(top), rows(weights.sum(-1, true)), rows(weights.matmul(v))};
+    return {rows(read.top), rows(read.total), rows(read.sum)};
   }
 
-  // The blocks before a token's own are full, so their clusters are plain means of 2^l tokens.
-  Tensor grow_piece(const Heads& heads, State& state, const Context& context) const {
-    const auto cached = grow_cache(heads, state, context);
-    auto& queries = state.lane.at("queries");
-    const int64_t capacity = queries.size(2) - 1, tokens = heads.q.size(2);
-    write_slots(queries, slots_of(heads, context, capacity), heads.q);
-    const auto type = wide(heads.q);
-    auto k = cached.k.narrow(2, 0, capacity).to(type), v = cached.v.narrow(2, 0, capacity).to(type);
-    const auto i = context.positions.expand({heads.q.size(0), tokens});  // [B, T]
-    // Rows of x [B, H, n, D] at index [B, T, S]: [B, H, T, S, D].
-    const auto rows_at = [&](const Tensor& x, const Tensor& index) {
-      const auto flat = index.clamp(0, x.size(2) - 1).flatten(1).unsqueeze(1).unsqueeze(-1);
-      return x.gather(2, flat.expand({-1, x.size(1), -1, x.size(3)}))
-          .unflatten(2, {tokens, index.size(2)});
-    };
-    std::vector<Tensor> scores, values, visible;
-    for (int64_t l = 0, size = 1; l < levels_of(capacity); ++l, size *= 2) {
-      if (l > 0) k = paired(k) / 2, v = paired(v) / 2;
-      const auto own = i.floor_divide(size).unsqueeze(-1);  // [B, T, 1], the token's cluster
-      const auto left = own.floor_divide(block_) * block_ - block_;
-      const auto j = left + at::arange(l == 0 ? 2 * block_ : block_, left.options());  // [B, T, S]
-      const auto halves = own.floor_divide(half_) - j.floor_divide(half_);
-      visible.push_back((j >= 0).logical_and(l == 0 ? j <= own : halves > 1));
-      const auto q = rows_at(queries, own * size).to(type) * scale_;  // [B, H, T, 1, D]
-      scores.push_back(q.matmul(rows_at(k, j).transpose(-2, -1)) +
-                       std::log(static_cast<double>(size)));
-      values.push_back(rows_at(v, j));
-    }
-    const auto seen = at::cat(visible, -1).unsqueeze(1).unsqueeze(-2);  // [B, 1, T, 1, S]
-    const auto weights = masked_softmax(at::cat(scores, -1), seen);
-    return weights.matmul(at::cat(values, -2)).squeeze(-2).to(heads.v.scalar_type());
+  // In halves of a block, level l - 1 has read what is at most one of its blocks away.
+  Tensor unread(const Tensor& i, const Tensor& j) const {
+    return (i.floor_divide(half_) - j.floor_divide(half_)).abs() > 1;
   }
 
+  // The blocks before a token's own are complete, so their clusters have 2^l tokens.
+  Tensor read_clusters(const Clusters& clusters) const {
+    const int64_t levels = clusters.own.size(1);
+    const auto i = clusters.own.unsqueeze(-1), j = clusters.index.unsqueeze(-2);
+    const auto l = at::arange(levels, i.options()).view({levels, 1, 1});
+    const auto visible =
+        (j >= 0)
+            .logical_and(i.floor_divide(block_) - j.floor_divide(block_) <= 1)
+            .logical_and(at::where(l == 0, j <= i, unread(i, j).logical_and(j < i)));
+    auto scores = (clusters.q * scale_).matmul(clusters.k.transpose(-2, -1)) +
+                  l.to(clusters.k.scalar_type()) * std::log(2.0);
+    if (bias_.defined())
+      scores = scores + bias_at(bias_.narrow(0, 0, levels), j - i);  // [B, H, L, T, S]
+    const auto flat = [](const Tensor& x) { return x.transpose(2, 3).flatten(3); };
+    return masked_softmax(flat(scores), flat(visible.unsqueeze(1)))
+        .matmul(clusters.v.flatten(2, 3));
+  }
+
+  // table [L, H, 4 W - 1], distance [B, L, T, S] in clusters -> [B, H, L, T, S].
+  Tensor bias_at(const Tensor& table, const Tensor& distance) const {
+    const auto index = (distance + (2 * block_ - 1)).clamp(0, 4 * block_ - 2).flatten(2);
+    return table.unsqueeze(0)
+        .expand({distance.size(0), -1, -1, -1})
+        .gather(3, index.unsqueeze(2).expand({-1, -1, table.size(1), -1}))
+        .unflatten(3, {distance.size(2), distance.size(3)})
+        .transpose(1, 2);
+  }
+
+  Config config_;
   int64_t block_, half_;
   double scale_;
+  Tensor bias_;  // [levels, H, 4 W - 1]
 };
 
-Promises promises(const Config&) {
-  return {.future = Future::exact, .decode = true, .positional = true};
+Promises promises(const Config& c) {
+  const bool full = c.coverage == Coverage::full;
+  return {.padding = full ? Padding::invisible : Padding::contents,
+          .future = Future::exact,
+          .decode = full,
+          .positional = true};
 }
 
 Attention make(const Site& site, const Config& c) {
@@ -222,7 +212,10 @@ Mechanism h1d_mechanism() {
        .summary =
            "Near keys one by one, far keys as means of clusters that grow with the distance.",
        .exact = "N <= 2 W, or tokens that are equal within every cluster",
-       .variants = {{"small", "{block: 2}"}, {"narrow", "{block: 6}"}}},
+       .variants = {{"small", "{block: 2}"},
+                    {"narrow", "{block: 6}"},
+                    {"bias", "{block: 4, relative_bias: true}"},
+                    {"siblings", "{block: 4, coverage: siblings}"}}},
       promises, make);
 }
 
