@@ -4,24 +4,28 @@
 //   y = [softmax attention(x_g), O conv(z)],   z = GLU(U x_l),   zero at padded tokens,
 //   conv(z)_t = sum_j a_j z_{t + j - P},   K taps a,   P = (K - 1) div 2, or K - 1 when causal.
 // The taps (Wu et al., 2019, arXiv:1901.10430) are free ones for each channel (plain), a softmax
-// shared by the channels of a head (light), or such a softmax predicted from z_t (dynamic).
+// shared by the channels of a head (light), or such a softmax predicted from z_t (dynamic). In the
+// wide form (multi_kernel) z = GLU(x_l), and instead of conv(z) stands the concatenation of
+// relu(conv_i(z) + b_i) with free taps of several lengths.
 // In every form the convolution is a banded N x N matrix; with K = 1 a softmax tap is 1.
 #include <ATen/ATen.h>
 
 #include "longbow/attention/mechanism.h"
 #include "longbow/nn/softmax.h"
+#include "longbow/nn/taps.h"
 
 namespace longbow {
 namespace {
 
-enum class Form { plain, light, dynamic };
-constexpr std::array<std::string_view, 3> names_of(Form) {
-  return {"plain", "light", "dynamic"};
+enum class Form { plain, light, dynamic, multi_kernel };
+constexpr std::array<std::string_view, 4> names_of(Form) {
+  return {"plain", "light", "dynamic", "multi_kernel"};
 }
 
 struct Config {
   Form form = Form::dynamic;
   int64_t kernel = 15;
+  std::vector<int64_t> kernels = {};
   int64_t attention_width = 0;
   int64_t conv_heads = 0;
   bool glu = true;
@@ -32,46 +36,22 @@ struct Config {
 template <class V>
 void fields(V& v, Config& c) {
   v("form", c.form,
-    "taps: free for each channel; one set for each head; or predicted from each token");
+    "taps: free for each channel; one set for each head; predicted from each token; or several "
+    "free ones side by side, with relu");
   v("kernel", c.kernel, "taps of the convolution, K; by layer with per_layer", range(1, 65536));
+  v("kernels", c.kernels, "multi_kernel: taps of each convolution, in place of kernel");
   v("attention_width", c.attention_width,
     "channels that go through attention; 0 = half of the model's", at_least(0));
   v("conv_heads", c.conv_heads,
     "heads of the light and dynamic convolution; 0 = as many as the attention has", at_least(0));
-  v("glu", c.glu, "a gated linear unit before the convolution; false: a projection");
+  v("glu", c.glu,
+    "a gated linear unit before the convolution, or a projection; multi_kernel: the gate alone");
   v("weight_softmax", c.weight_softmax, "light and dynamic: the taps of a head sum to one");
   v("renorm", c.renorm, "the softmax runs over those taps only that fall on real tokens");
   v("dropout", c.dropout, "rate on the attention weights; above 0, training stores all of them",
     range(0, 0.99));
-  v("kernel_dropout", c.kernel_dropout, "rate on the taps", range(0, 0.99));
-}
-
-// y_t = sum_j a_tj z_{t+j} with its own taps for each token, by blocks of T tokens: within a block
-// that is a product with a band matrix [T, T + K - 1], the same for all channels of a head.
-// z [B, N + K - 1, L], taps [B or 1, H, N, K] -> [B, N, L].
-Tensor banded_product(const Tensor& z, const Tensor& taps) {
-  constexpr int64_t kLeast = 16;
-  const int64_t n = taps.size(2), k = taps.size(3), block = std::min(n, std::max(k, kLeast));
-  const int64_t blocks = (n + block - 1) / block, missing = blocks * block - n,
-                span = block + k - 1;
-  // Rows of length T + K, read as rows of length T + K - 1: each begins one column further right.
-  const auto band = at::constant_pad_nd(taps, {0, block, 0, missing})
-                        .unflatten(2, {blocks, block})
-                        .flatten(-2)
-                        .narrow(-1, 0, block * span)
-                        .unflatten(-1, {block, span});  // [B, H, N/T, T, T + K - 1]
-  const auto windows = split_heads(at::constant_pad_nd(z, {0, 0, 0, missing}), taps.size(1))
-                           .unfold(2, span, block);  // [B, H, N/T, L/H, T + K - 1]
-  return merge_heads(band.matmul(windows.transpose(-2, -1)).flatten(2, 3).narrow(2, 0, n));
-}
-
-// The same with one set of taps for all tokens, [1, H, 1, K]: a depthwise convolution.
-Tensor depthwise_product(const Tensor& z, const Tensor& taps) {
-  const int64_t heads = taps.size(1), k = taps.size(3), channels = z.size(2);
-  const auto kernel =
-      taps.view({heads, 1, k}).expand({heads, channels / heads, k}).reshape({channels, 1, k});
-  return at::conv1d(z.transpose(1, 2), kernel, {}, 1, at::IntArrayRef(0), 1, channels)
-      .transpose(1, 2);
+  v("kernel_dropout", c.kernel_dropout, "rate on the taps, or on what several kernels give",
+    range(0, 0.99));
 }
 
 class Lite : public MixerImpl {
@@ -84,13 +64,17 @@ class Lite : public MixerImpl {
         conv_heads_(config.form == Form::plain ? near_
                     : config.conv_heads > 0    ? config.conv_heads
                                                : site.shape.heads) {
-    check_widths(site.shape);
+    check(site.shape);
     Site half = site.at("attention"), unbiased = site;
     half.shape.width = far_;
     unbiased.bias = false;
     const auto softmax =
         Node::map({{"name", Node::string("softmax")}, {"dropout", Node::number(config.dropout)}});
     attention_ = register_module("attention", make_mixer(softmax, half));
+    if (config.form == Form::multi_kernel) {
+      add_kernels(site);
+      return;
+    }
     input_ = linear(site, "input", near_, config.glu ? 2 * near_ : near_);
     output_ = linear(site, "output", near_, near_);
     const int64_t k = config.kernel;
@@ -103,85 +87,117 @@ class Lite : public MixerImpl {
  protected:
   Tensor mix(const Tensor& x, Context& context) override {
     const auto& mask = context.mask;
-    const int64_t k = config_.kernel, n = x.size(1), left = mask.causal ? k - 1 : (k - 1) / 2;
+    const auto left = [&](int64_t k) { return mask.causal ? k - 1 : (k - 1) / 2; };
     const auto z = gated(x, mask.keep);  // [B, N, L]
-    const auto around = [&](const Tensor& rows) {
-      return at::constant_pad_nd(rows, {0, 0, left, k - 1 - left});  // [B, N + K - 1, L]
-    };
     Tensor visible;
     if (config_.renorm) {
+      const int64_t k = config_.kernel, before = left(k);
       const auto real =
-          mask.keep.defined() ? mask.keep : at::ones({1, n}, x.options().dtype(at::kBool));
-      visible = around(real.unsqueeze(-1)).transpose(1, 2).unfold(2, k, 1);  // [B or 1, 1, N, K]
+          mask.keep.defined() ? mask.keep : at::ones({1, x.size(1)}, x.options().dtype(at::kBool));
+      visible = at::constant_pad_nd(real, {before, k - 1 - before}).unsqueeze(1).unfold(2, k, 1);
     }
-    return joined((*attention_)(x.narrow(2, 0, far_), context),
-                  convolved(around(z), taps(z, visible, context)));
+    const auto near = convolved(z, visible, context, [&](const Tensor& taps) {
+      return windowed_taps(z, taps, left(taps.size(-1)));
+    });
+    return joined((*attention_)(x.narrow(2, 0, far_), context), near);
   }
 
   void open(State& state, int64_t lanes, int64_t capacity, Context& context) override {
     attention_->start(state.child["attention"], lanes, capacity, context);
-    state.add("rows", {lanes, config_.kernel - 1, near_},
-              output_->weight.options().requires_grad(false));
+    open_rows(state, lanes, widest() - 1, input_ ? near_ : near_ / 2, output_->weight.options());
   }
 
-  // The lane holds the last K - 1 real rows; in an extension padded rows stand behind the real.
   Tensor grow(const Tensor& x, State& state, Context& context) override {
-    const auto& keep = context.mask.keep;
-    const int64_t past = config_.kernel - 1;
-    auto& last = state.lane.at("rows");
-    const auto z = gated(x, keep);
-    const auto rows = at::cat({last, z.to(last.scalar_type())}, 1);  // [B, K - 1 + T, L]
-    const auto options = context.positions.options();
-    const auto count =
-        keep.defined() ? keep.sum(1, true) : at::full({x.size(0), 1}, x.size(1), options);
-    const auto index = count + at::arange(past, options);  // [B, K - 1]
-    last = rows.gather(1, index.unsqueeze(-1).expand({-1, -1, near_}));
+    const int64_t past = widest() - 1;
+    const auto z = gated(x, context.mask.keep);
+    const auto rows = grow_rows(z, state, context);  // [B, past + T, L]
     Tensor visible;
     if (config_.renorm)
-      visible = context.positions.unsqueeze(1).unsqueeze(-1) >= at::arange(past, -1, -1, options);
+      visible = context.positions.unsqueeze(1).unsqueeze(-1) >=
+                at::arange(past, -1, -1, context.positions.options());
+    const auto near = convolved(z, visible, context, [&](const Tensor& taps) {
+      const int64_t older = past + 1 - taps.size(-1);
+      return taps_over(rows.narrow(1, older, rows.size(1) - older), taps);
+    });
     return joined(attention_->extend(x.narrow(2, 0, far_), state.child.at("attention"), context),
-                  convolved(rows, taps(z, visible, context)));
+                  near);
   }
 
  private:
   // Zero after the gate: the bias of U would fill padded places again.
   Tensor gated(const Tensor& x, const Tensor& keep) const {
-    const auto u = (*input_)(x.narrow(2, far_, near_));
+    const auto local = x.narrow(2, far_, near_);
+    const auto u = input_ ? (*input_)(local) : local;
     const auto z = config_.glu ? at::glu(u, -1) : u;
     return keep.defined() ? z.masked_fill(keep.logical_not().unsqueeze(-1), 0) : z;
   }
 
-  // [B or 1, H, N or 1, K], float32 at least.
+  // `convolve` applies taps to the rows around each token.
+  template <class F>
+  Tensor convolved(const Tensor& z, const Tensor& visible, const Context& context,
+                   const F& convolve) const {
+    if (kernels_.empty()) return convolve(taps(z, visible, context));
+    std::vector<Tensor> side_by_side;
+    for (const auto& [taps, bias] : kernels_)
+      side_by_side.push_back((convolve(taps.to(wide(taps))) + bias).relu());
+    return dropped(at::cat(side_by_side, -1), context);
+  }
+
+  // [H, K], or [B or 1, H, N, K] where tokens have their own; float32 at least.
   Tensor taps(const Tensor& z, const Tensor& visible, const Context& context) const {
-    auto a =
-        predicted_ ? split_heads((*predicted_)(z), conv_heads_) : taps_.unsqueeze(0).unsqueeze(2);
-    a = normalised() ? masked_softmax(a, visible) : a.to(wide(a));
-    return dropout(a, config_.kernel_dropout, is_training(), context, path_ + ".kernel_dropout");
+    auto a = predicted_ ? split_heads((*predicted_)(z), conv_heads_) : taps_;
+    if (visible.defined() && a.dim() == 2) a = a.unsqueeze(0).unsqueeze(2);
+    return dropped(normalised() ? masked_softmax(a, visible) : a.to(wide(a)), context);
   }
 
-  Tensor convolved(const Tensor& z, const Tensor& taps) const {
-    const auto rows = z.to(taps.scalar_type());
-    const bool by_token = predicted_ || config_.renorm;
-    return by_token ? banded_product(rows, taps) : depthwise_product(rows, taps);
+  Tensor dropped(const Tensor& x, const Context& context) const {
+    return dropout(x, config_.kernel_dropout, is_training(), context, path_ + ".kernel_dropout");
   }
-
   Tensor joined(const Tensor& far, const Tensor& near) const {
     return at::cat({far, (*output_)(near.to(far.scalar_type()))}, -1);
   }
 
-  bool normalised() const { return config_.form != Form::plain && config_.weight_softmax; }
+  // Each kernel has a tap for each of the channels that the gate leaves, and a bias.
+  void add_kernels(const Site& site) {
+    const int64_t width = near_ / 2;
+    for (size_t i = 0; i < config_.kernels.size(); ++i) {
+      const int64_t k = config_.kernels[i];
+      const double bound = 1 / std::sqrt(static_cast<double>(k));
+      const auto add = [&](const std::string& name, at::IntArrayRef shape) {
+        const auto own = name + "_" + std::to_string(i);
+        return parameter(own, initial_uniform(site, own, shape, bound));
+      };
+      kernels_.push_back({add("taps", {width, k}), add("bias", {width})});
+    }
+    output_ = linear(site, "output", width * static_cast<int64_t>(kernels_.size()), near_);
+  }
+  int64_t widest() const {
+    const auto& kernels = config_.kernels;
+    return kernels.empty() ? config_.kernel : *std::max_element(kernels.begin(), kernels.end());
+  }
+
+  bool normalised() const {
+    return (config_.form == Form::light || config_.form == Form::dynamic) && config_.weight_softmax;
+  }
   // Xavier uniform; a plain tap has one channel at either end.
   double bound() const {
     const auto k = static_cast<double>(config_.kernel), heads = static_cast<double>(conv_heads_);
     return std::sqrt(6 / (k * (config_.form == Form::plain ? 2 : 1 + heads)));
   }
 
-  void check_widths(const Shape& shape) const {
+  void check(const Shape& shape) const {
     TORCH_CHECK(far_ > 0 && near_ > 0, "lite: ", far_, " of ", shape.width,
                 " channels go to attention, but both halves need some");
     TORCH_CHECK(shape.head_width > 0 || far_ % shape.heads == 0, "lite: ", far_,
                 " channels of attention do not divide among ", shape.heads, " heads");
-    TORCH_CHECK(near_ % conv_heads_ == 0, "lite: ", near_,
+    const bool several = config_.form == Form::multi_kernel;
+    TORCH_CHECK(several != config_.kernels.empty(),
+                "lite: form: multi_kernel and kernels need each other");
+    for (const int64_t k : config_.kernels)
+      TORCH_CHECK(k >= 1 && k <= 65536, "lite: a kernel of ", k, " taps; it may have 1..65536");
+    TORCH_CHECK(!several || (config_.glu && near_ % 2 == 0), "lite: multi_kernel gates ", near_,
+                " channels by halves: needs an even number and glu");
+    TORCH_CHECK(several || near_ % conv_heads_ == 0, "lite: ", near_,
                 " channels of convolution do not divide among ", conv_heads_, " heads");
     TORCH_CHECK(!config_.renorm || normalised(),
                 "lite: renorm is over a softmax, but these taps have none");
@@ -192,7 +208,8 @@ class Lite : public MixerImpl {
   int64_t far_, near_, conv_heads_;  // channels of attention; L, of convolution; H
   Mixer attention_;
   std::shared_ptr<Linear> input_, output_, predicted_;
-  Tensor taps_;  // [H, K]
+  Tensor taps_;                                     // [H, K]
+  std::vector<std::pair<Tensor, Tensor>> kernels_;  // taps [L, K] and bias [L] of each
 };
 
 Promises promises(const Config& c) {
@@ -224,7 +241,8 @@ Mechanism lite_mechanism() {
                     {"even", "{kernel: 6, weight_softmax: false, glu: false}"},
                     {"renorm", "{kernel: 7, renorm: true}"},
                     {"narrow", "{attention_width: 4, conv_heads: 4, kernel: 31}"},
-                    {"point", "{kernel: 1}"}}},
+                    {"point", "{kernel: 1}"},
+                    {"multi_kernel", "{form: multi_kernel, kernels: [3, 4, 9]}"}}},
       promises, make);
 }
 

@@ -10,6 +10,7 @@ namespace {
 struct Options {
   std::string form;
   int64_t kernel, attention_width, conv_heads;
+  std::vector<int64_t> kernels;
   bool glu, weight_softmax, renorm;
 };
 
@@ -20,9 +21,11 @@ Options read_options(const Node& node, const Shape& shape) {
                .kernel = integer("kernel"),
                .attention_width = integer("attention_width"),
                .conv_heads = integer("conv_heads"),
+               .kernels = {},
                .glu = boolean("glu"),
                .weight_softmax = boolean("weight_softmax"),
                .renorm = boolean("renorm")};
+  for (const auto& k : node.find("kernels")->items) o.kernels.push_back(as_integer(k, "kernels"));
   if (o.attention_width == 0) o.attention_width = shape.width / 2;
   if (o.conv_heads == 0) o.conv_heads = shape.heads;
   if (o.form == "plain") o.conv_heads = shape.width - o.attention_width;
@@ -51,9 +54,31 @@ Tensor band_row(const Options& o, const Tensor& scores, int64_t t, int64_t lengt
   return row;
 }
 
+// As many kernels as there are, each a band for each channel of the gated half, then relu.
+Tensor side_by_side(const torch::nn::Module& mixer, Options o, const Tensor& x, int64_t length,
+                    bool causal) {
+  const int64_t n = x.size(0), width = x.size(1) / 2;
+  auto z = x.narrow(1, 0, width) * x.narrow(1, width, width).sigmoid();
+  z = z * (at::arange(n) < length).unsqueeze(1);
+  std::vector<Tensor> columns;
+  for (size_t i = 0; i < o.kernels.size(); ++i) {
+    const auto number = "_" + std::to_string(i);
+    const auto taps = oracle::tensor_of(mixer, "taps" + number),
+               bias = oracle::tensor_of(mixer, "bias" + number);
+    o.form = "plain", o.kernel = o.kernels[i];
+    for (int64_t c = 0; c < width; ++c) {
+      std::vector<Tensor> band;
+      for (int64_t t = 0; t < n; ++t) band.push_back(band_row(o, taps[c], t, length, n, causal));
+      columns.push_back((at::stack(band).matmul(z.select(1, c)) + bias[c]).clamp_min(0));
+    }
+  }
+  return projected(mixer, at::stack(columns, 1), "output");
+}
+
 // One sequence [N, L] of which `length` tokens are real: a banded matrix times z, head by head.
 Tensor convolved(const torch::nn::Module& mixer, const Options& o, const Tensor& x, int64_t length,
                  bool causal) {
+  if (o.form == "multi_kernel") return side_by_side(mixer, o, x, length, causal);
   const int64_t n = x.size(0), width = x.size(1), group = width / o.conv_heads;
   const auto u = projected(mixer, x, "input");
   auto z = o.glu ? u.narrow(1, 0, width) * u.narrow(1, width, width).sigmoid() : u;
@@ -240,20 +265,75 @@ TEST(Lite, KernelDropoutDropsTapsInTrainingOnly) {
   EXPECT_LT(dropped, 48);
 }
 
+// The gate, "same" padding, a bias, relu, and the concatenation in front of one projection.
+TEST(Lite, SeveralKernelsStandSideBySide) {
+  const auto mixer = made("{form: multi_kernel, kernels: [3, 2]}");
+  const auto parameters = mixer->named_parameters();
+  EXPECT_EQ(parameters["taps_1"].sizes(), at::IntArrayRef({kHalf / 2, 2}));
+  EXPECT_EQ(parameters["output.weight"].sizes(), at::IntArrayRef({kHalf, 2 * kHalf / 2}));
+  EXPECT_FALSE(parameters.contains("input.weight"));
+  set(mixer, "output.weight", at::eye(kHalf));
+  set(mixer, "output.bias", at::zeros({kHalf}));
+  const auto x = random_normal({2, 10, kWidth}, 9);
+  const auto z = at::glu(x.narrow(2, kHalf, kHalf), -1).transpose(1, 2);  // [B, L, N]
+  const auto convolved = [&](const std::string& number, int64_t before, int64_t after) {
+    const auto taps = oracle::tensor_of(*mixer, "taps_" + number);
+    return at::conv1d(at::constant_pad_nd(z, {before, after}), taps.unsqueeze(1),
+                      oracle::tensor_of(*mixer, "bias_" + number), 1, at::IntArrayRef(0), 1,
+                      kHalf / 2)
+        .relu();
+  };
+  EXPECT_NEAR_TENSOR(near_half(mixer, x),
+                     at::cat({convolved("0", 1, 1), convolved("1", 0, 1)}, 1).transpose(1, 2),
+                     tolerance(at::kDouble));
+}
+
+TEST(Lite, SeveralKernelsAreDroppedInTrainingOnly) {
+  const auto mixer = made("{form: multi_kernel, kernels: [1, 1], kernel_dropout: 0.5}");
+  const auto x = random_normal({1, 40, kWidth}, 10);
+  Context context = {.random = Random::from_seed(1)};
+  mixer->eval();
+  const auto whole = (*mixer)(x, context);
+  EXPECT_NEAR_TENSOR((*mixer)(x, context), whole, kExact);
+  mixer->train();
+  EXPECT_FALSE((*mixer)(x, context).allclose(whole));
+}
+
+TEST(Lite, AKernelLongerThanTheSequenceIsTaken) {
+  const auto x = random_normal({1, 3, kWidth}, 11);
+  for (const std::string form : {"plain", "light", "dynamic"}) {
+    const auto mixer = made("{kernel: 1000, form: " + form + "}");
+    for (const bool causal : {false, true}) {
+      Context context = {.mask = {.causal = causal}};
+      EXPECT_TRUE((*mixer)(x, context).isfinite().all().item<bool>());
+    }
+  }
+}
+
 TEST(Lite, RefusesWhatItCannotDo) {
+  EXPECT_EQ(error_of([] { (void)made("{form: multi_kernel}"); }),
+            "lite: form: multi_kernel and kernels need each other");
+  EXPECT_EQ(error_of([] { (void)made("{kernels: [3]}"); }),
+            "lite: form: multi_kernel and kernels need each other");
+  EXPECT_EQ(error_of([] { (void)made("{form: multi_kernel, kernels: [3, 0]}"); }),
+            "lite: a kernel of 0 taps; it may have 1..65536");
+  EXPECT_EQ(error_of([] { (void)made("{form: multi_kernel, kernels: [3], glu: false}"); }),
+            "lite: multi_kernel gates 4 channels by halves: needs an even number and glu");
+
   EXPECT_EQ(error_of([] { (void)made("{attention_width: 8}"); }),
             "lite: 8 of 8 channels go to attention, but both halves need some");
   EXPECT_EQ(error_of([] { (void)made("{attention_width: 3}"); }),
             "lite: 3 channels of attention do not divide among 2 heads");
   EXPECT_EQ(error_of([] { (void)made("{conv_heads: 3}"); }),
             "lite: 4 channels of convolution do not divide among 3 heads");
-  for (const std::string options : {"form: plain", "form: light, weight_softmax: false"})
+  for (const std::string options :
+       {"form: plain", "form: light, weight_softmax: false", "form: multi_kernel, kernels: [3]"})
     EXPECT_EQ(error_of([&] { (void)made("{renorm: true, " + options + "}"); }),
               "lite: renorm is over a softmax, but these taps have none");
   EXPECT_EQ(error_of([] { (void)made("{kernel: 0}"); }),
             "lite options:1: lite.kernel is 0, out of range; it may be 1..65536");
   EXPECT_EQ(error_of([] { (void)made("{form: deep}"); }),
-            "lite options:1: lite.form is 'deep'; one of: plain, light, dynamic");
+            "lite options:1: lite.form is 'deep'; one of: plain, light, dynamic, multi_kernel");
   Context crossing = {.memory = random_normal({1, 4, kWidth}, 7)};
   EXPECT_EQ(error_of([&] {
               (*made())(random_normal({1, 3, kWidth}, 8), crossing);
