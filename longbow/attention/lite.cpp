@@ -10,6 +10,8 @@
 // In every form the convolution is a banded N x N matrix; with K = 1 a softmax tap is 1.
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "longbow/attention/mechanism.h"
 #include "longbow/nn/softmax.h"
 #include "longbow/nn/taps.h"

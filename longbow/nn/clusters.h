@@ -1,5 +1,7 @@
 #pragma once
 // A sequence in clusters of 2^l tokens at every level l < L.
+#include <vector>
+
 #include "longbow/nn/mixer.h"
 
 namespace longbow {
