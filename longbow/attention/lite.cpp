@@ -10,8 +10,6 @@
 // In every form the convolution is a banded N x N matrix; with K = 1 a softmax tap is 1.
 #include <ATen/ATen.h>
 
-#include <algorithm>
-
 #include "longbow/attention/mechanism.h"
 #include "longbow/nn/softmax.h"
 #include "longbow/nn/taps.h"
@@ -65,7 +63,8 @@ class Lite : public MixerImpl {
         near_(site.shape.width - far_),
         conv_heads_(config.form == Form::plain ? near_
                     : config.conv_heads > 0    ? config.conv_heads
-                                               : site.shape.heads) {
+                                               : site.shape.heads),
+        past_(config.kernel - 1) {
     check(site.shape);
     Site half = site.at("attention"), unbiased = site;
     half.shape.width = far_;
@@ -79,11 +78,11 @@ class Lite : public MixerImpl {
     }
     input_ = linear(site, "input", near_, config.glu ? 2 * near_ : near_);
     output_ = linear(site, "output", near_, near_);
-    const int64_t k = config.kernel;
     if (config.form == Form::dynamic)
-      predicted_ = linear(unbiased, "taps", near_, conv_heads_ * k);
+      predicted_ = linear(unbiased, "taps", near_, conv_heads_ * config.kernel);
     else
-      taps_ = parameter("taps", initial_uniform(site, "taps", {conv_heads_, k}, bound()));
+      taps_ =
+          parameter("taps", initial_uniform(site, "taps", {conv_heads_, config.kernel}, bound()));
   }
 
  protected:
@@ -106,19 +105,18 @@ class Lite : public MixerImpl {
 
   void open(State& state, int64_t lanes, int64_t capacity, Context& context) override {
     attention_->start(state.child["attention"], lanes, capacity, context);
-    open_rows(state, lanes, widest() - 1, input_ ? near_ : near_ / 2, output_->weight.options());
+    open_rows(state, lanes, past_, input_ ? near_ : near_ / 2, output_->weight.options());
   }
 
   Tensor grow(const Tensor& x, State& state, Context& context) override {
-    const int64_t past = widest() - 1;
     const auto z = gated(x, context.mask.keep);
-    const auto rows = grow_rows(z, state, context);  // [B, past + T, L]
+    const auto rows = grow_rows(z, state, context);  // [B, past_ + T, L]
     Tensor visible;
     if (config_.renorm)
       visible = context.positions.unsqueeze(1).unsqueeze(-1) >=
-                at::arange(past, -1, -1, context.positions.options());
+                at::arange(past_, -1, -1, context.positions.options());
     const auto near = convolved(z, visible, context, [&](const Tensor& taps) {
-      const int64_t older = past + 1 - taps.size(-1);
+      const int64_t older = past_ + 1 - taps.size(-1);
       return taps_over(rows.narrow(1, older, rows.size(1) - older), taps);
     });
     return joined(attention_->extend(x.narrow(2, 0, far_), state.child.at("attention"), context),
@@ -170,12 +168,9 @@ class Lite : public MixerImpl {
         return parameter(own, initial_uniform(site, own, shape, bound));
       };
       kernels_.push_back({add("taps", {width, k}), add("bias", {width})});
+      past_ = i == 0 ? k - 1 : std::max(past_, k - 1);
     }
     output_ = linear(site, "output", width * static_cast<int64_t>(kernels_.size()), near_);
-  }
-  int64_t widest() const {
-    const auto& kernels = config_.kernels;
-    return kernels.empty() ? config_.kernel : *std::max_element(kernels.begin(), kernels.end());
   }
 
   bool normalised() const {
@@ -208,6 +203,7 @@ class Lite : public MixerImpl {
   Config config_;
   std::string path_;
   int64_t far_, near_, conv_heads_;  // channels of attention; L, of convolution; H
+  int64_t past_;                     // rows that the longest kernel reads before a token
   Mixer attention_;
   std::shared_ptr<Linear> input_, output_, predicted_;
   Tensor taps_;                                     // [H, K]
