@@ -1,29 +1,50 @@
 // Nystromformer (Xiong et al., 2021, arXiv:2102.03902): the softmax matrix is rebuilt from R
 // landmarks, the means q~, k~ of R consecutive segments of queries and keys (Nystrom's method):
 //   o = F1 F2^+ (F3 V) + conv(V),
-//   F1 = softmax(q k~^T) [N, R],  F2 = softmax(q~ k~^T) [R, R],  F3 = softmax(q~ k^T) [R, N],
+//   F1 = softmax(q k~^T) [N, R],  F2 = softmax(q~ k~^T) [R, R],  F3 = softmax(q~ k^T) [R, M],
 // with q and k scaled by D^(-1/4) each. The pseudo-inverse F2^+ is iterated, and the convolution
 // over the length, one filter per head, keeps what is local.
 // Exact (without the convolution) when R >= N and the iteration has converged: P P^+ P = P.
 #include <ATen/ATen.h>
 
 #include "longbow/attention/mechanism.h"
+#include "longbow/nn/feature_attention.h"
 #include "longbow/nn/softmax.h"
 
 namespace longbow {
 namespace {
 
+enum class Segments { real, zeroed, all, left };
+constexpr std::array<std::string_view, 4> names_of(Segments) {
+  return {"real", "zeroed", "all", "left"};
+}
+enum class Start { matrix, batch };
+constexpr std::array<std::string_view, 2> names_of(Start) {
+  return {"matrix", "batch"};
+}
+
 struct Config {
   int64_t landmarks = 64;
   int64_t steps = 6;
   int64_t conv = 33;
+  Segments segments = Segments::real;
+  Start start = Start::matrix;
+  bool shortcut = false;
 };
 template <class V>
 void fields(V& v, Config& c) {
   v("landmarks", c.landmarks, "segments of the sequence, each with its mean", range(1, 65536));
   v("steps", c.steps, "of the iteration for the pseudo-inverse; 20 converge", range(1, 100));
-  v("conv", c.conv, "length of the filter over the values, odd; 0 = no convolution",
+  v("conv", c.conv,
+    "length of the filter over the values, odd; 0 = no convolution, and none over a memory",
     range(0, 4095));
+  v("segments", c.segments,
+    "of the real tokens; or of all places, padded ones with zeros (the authors' code), with what "
+    "stands there (transformers), or filled up with zeros on the left (nystrom-attention)");
+  v("start", c.start,
+    "of the iteration, divided by the largest column sum of each matrix, or, as the three "
+    "libraries do, of the whole batch: one row then changes another");
+  v("shortcut", c.shortcut, "plain softmax where there are as many landmarks as places");
 }
 
 class Nystromformer : public AttentionImpl {
@@ -34,53 +55,95 @@ class Nystromformer : public AttentionImpl {
         path_(site.path),
         scale_(std::pow(static_cast<double>(site.shape.head()), -0.25)) {
     const int64_t taps = config.conv;
-    if (taps == 0) return;
-    TORCH_CHECK(taps % 2 == 1, "nystromformer: conv is ", taps, ", but a filter has an odd length");
+    TORCH_CHECK(taps == 0 || taps % 2 == 1, "nystromformer: conv is ", taps,
+                ", but a filter has an odd length");
+    if (taps == 0 || site.cross) return;  // no place of a memory belongs to a query
     const double bound = 1 / std::sqrt(static_cast<double>(taps));
     conv_ = parameter("conv", initial_uniform(site, "conv", {heads_, taps}, bound));
   }
 
-  // F2 may be nearly singular, and its inverse enlarges what was rounded: what stands between F1
-  // and F3 V is small and kept in float64, the rest in float32 at least.
+  // F2 may be nearly singular, so all of this is float32 at least.
   Tensor attend(const Heads& heads, Context& context) override {
+    const bool crossing = context.memory.defined();
     const auto type = wide(heads.q);
-    const auto q = heads.q.to(type) * scale_, k = heads.k.to(type) * scale_, v = heads.v.to(type);
     const auto& keep = context.mask.keep;
-    const auto mean = segment_means(q, keep);  // [B or 1, R, N]
-    const auto landmarks = [&](const Tensor& x) {
-      return split_heads(mean.matmul(merge_heads(x)), heads_);
+    const auto& query_keep = crossing ? context.mask.query_keep : keep;
+    const bool zeroed = config_.segments != Segments::all;
+    const auto clean = [&](const Tensor& rows, const Tensor& real) {
+      return zeroed ? without_padding(rows.to(type), real) : rows.to(type);
     };
-    const auto q_mean = landmarks(q), k_mean = landmarks(k).transpose(-2, -1);
-    Tensor real, filled, pairs;  // keys, landmarks and pairs of landmarks that are there
-    if (keep.defined()) {
-      real = keep.unsqueeze(1).unsqueeze(1);                  // [B, 1, 1, N]
-      filled = (mean > 0).any(-1).unsqueeze(1).unsqueeze(1);  // [B, 1, 1, R]
-      pairs = filled.logical_and(filled.transpose(-2, -1));
-    }
-    const auto f1 = masked_softmax(q.matmul(k_mean), filled);                    // [B, H, N, R]
-    const auto f2 = masked_softmax(exact(q_mean).matmul(exact(k_mean)), pairs);  // [B, H, R, R]
-    const auto f3 = masked_softmax(q_mean.matmul(k.transpose(-2, -1)), real);    // [B, H, R, N]
-    const auto inverse = pseudo_inverse(f2);
-    if (context.maps)
-      (*context.maps)[path_] = f1.matmul(inverse.matmul(exact(f3)).to(type)).detach();
-    const auto y = f1.matmul(inverse.matmul(exact(f3.matmul(v))).to(type));
-    return (conv_.defined() ? y + convolved(v, real) : y).to(heads.v.scalar_type());
+    const auto q = clean(heads.q, query_keep) * scale_, k = clean(heads.k, keep) * scale_,
+               v = clean(heads.v, keep);
+    const bool short_cut =
+        config_.shortcut && q.size(2) == config_.landmarks && k.size(2) == config_.landmarks;
+    const auto y = short_cut ? softmax_read(q, k, v, by_head(keep), {.path = path_}, context)
+                             : rebuilt(q, k, v, query_keep, keep, context);
+    return (conv_.defined() && !crossing ? y + convolved(v) : y).to(heads.v.scalar_type());
   }
 
  private:
-  static Tensor exact(const Tensor& x) { return x.to(at::kDouble); }
+  // Queries or keys as the landmarks see them.
+  struct Side {
+    Tensor rows;    // [B, H, N, D]
+    Tensor real;    // [B, N] bool, or undefined
+    Tensor means;   // [B, H, R, D]
+    Tensor filled;  // [B or 1, R] bool: landmarks that have tokens
+  };
 
-  // Segment g holds the tokens floor(g L / R) <= i < floor((g + 1) L / R) of the row's L real ones,
-  // so token i is in segment ((i + 1) R - 1) div L. A segment without tokens is a row of zeros.
-  Tensor segment_means(const Tensor& x, const Tensor& keep) const {
-    const int64_t n = x.size(2), r = std::min(config_.landmarks, n);
-    const auto options = x.options().dtype(at::kLong);
-    const auto last = at::arange(1, n + 1, options) * r - 1;  // [N]
-    const auto segment = keep.defined() ? last.floor_divide(keep.sum(1, true).clamp_min(1))
-                                        : last.floor_divide(n).unsqueeze(0);
-    auto member = segment.unsqueeze(1) == at::arange(r, options).unsqueeze(1);
-    if (keep.defined()) member = member.logical_and(keep.unsqueeze(1));
-    return member.to(x.scalar_type()) / member.sum(-1, true).clamp_min(1);
+  Tensor rebuilt(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& query_keep,
+                 const Tensor& keep, Context& context) const {
+    const bool left = config_.segments == Segments::left;
+    const int64_t r =
+        left ? config_.landmarks : std::min({config_.landmarks, q.size(2), k.size(2)});
+    // A sequence has no more landmarks than it has queries or keys.
+    const auto most = at::minimum(length(q, query_keep), length(k, keep)).clamp_max(r);
+    const auto queries = side(q, query_keep, r, left ? at::full_like(most, r) : most),
+               keys = side(k, keep, r, left ? at::full_like(most, r) : most);
+    Tensor columns, rows, pairs;  // landmarks that are there, of keys and of queries, and both
+    if ((keep.defined() || query_keep.defined()) && (left || config_.segments == Segments::real)) {
+      columns = by_head(keys.filled);                    // [B, 1, 1, R]
+      rows = by_head(queries.filled).transpose(-2, -1);  // [B, 1, R, 1]
+      pairs = rows.logical_and(columns);
+    }
+    const auto k_mean = keys.means.transpose(-2, -1), k_rows = keys.rows.transpose(-2, -1);
+    const auto f1 = masked_softmax(q.matmul(k_mean), columns);                   // [B, H, N, R]
+    auto f2 = masked_softmax(queries.means.matmul(k_mean), pairs);               // [B, H, R, R]
+    auto f3 = masked_softmax(queries.means.matmul(k_rows), by_head(keys.real));  // [B, H, R, M]
+    if (left && rows.defined()) {  // a landmark without tokens reads everything alike
+      f2 = at::where(rows, f2, 1.0 / static_cast<double>(f2.size(-1)));
+      f3 = at::where(rows, f3, 1.0 / static_cast<double>(f3.size(-1)));
+    }
+    f3 = f3.narrow(-1, f3.size(-1) - k.size(2), k.size(2));  // values on the left are zero
+    const auto inverse = pseudo_inverse(f2);
+    if (context.maps) (*context.maps)[path_] = f1.matmul(inverse.matmul(f3)).detach();
+    return f1.matmul(inverse.matmul(f3.matmul(v)));
+  }
+
+  // Tokens that the segments divide: [B or 1, 1].
+  Tensor length(const Tensor& rows, const Tensor& real) const {
+    if (config_.segments == Segments::real && real.defined()) return real.sum(1, true);
+    return at::full({1, 1}, rows.size(2), rows.options().dtype(at::kLong));
+  }
+
+  // Of L tokens and G landmarks, segment g holds floor(g L / G) <= i < floor((g + 1) L / G), so
+  // token i is in segment ((i + 1) G - 1) div L. Means run over real tokens, or over the whole
+  // segment; a segment without tokens has a mean of zeros.
+  Side side(const Tensor& given, const Tensor& keep, int64_t r, const Tensor& most) const {
+    const auto segments = config_.segments;
+    const bool left = segments == Segments::left;
+    const int64_t extra = left ? (r - given.size(2) % r) % r : 0;
+    const auto rows = extra ? at::constant_pad_nd(given, {0, 0, extra, 0}) : given;
+    const auto real = extra && keep.defined() ? at::constant_pad_nd(keep, {extra, 0}) : keep;
+    const auto places = at::arange(1, rows.size(2) + 1, most.options());
+    const auto segment = (places * most - 1).floor_divide(length(rows, real).clamp_min(1));
+    auto member = segment.unsqueeze(1) == at::arange(r, most.options()).unsqueeze(1);  // [B, R, N]
+    if (real.defined() && (left || segments == Segments::real))
+      member = member.logical_and(real.unsqueeze(1));
+    const auto weights = member.to(rows.scalar_type()), tokens = weights.sum(-1, true);
+    constexpr double kLibrary = 1e-8;  // nystrom-attention divides by a little more
+    const auto mean = weights / (left && real.defined() ? tokens + kLibrary : tokens.clamp_min(1));
+    return {rows, real, split_heads(mean.matmul(merge_heads(rows)), heads_),
+            tokens.squeeze(-1) > 0};
   }
 
   // Z <- Z (13 I - A Z (15 I - A Z (7 I - A Z))) / 4, started for each matrix by itself from
@@ -89,7 +152,9 @@ class Nystromformer : public AttentionImpl {
   // is a row and a column of zeros, and stays one in Z.
   Tensor pseudo_inverse(const Tensor& a) const {
     const auto identity = at::eye(a.size(-1), a.options());
-    auto z = a.transpose(-2, -1) / a.sum(-2, true).amax(-1, true).clamp_min(0.5);
+    const auto sums = a.sum(-2, true);  // of the columns
+    const auto largest = config_.start == Start::batch ? sums.amax() : sums.amax(-1, true);
+    auto z = a.transpose(-2, -1) / largest.clamp_min(0.5);
     for (int64_t step = 0; step < config_.steps; ++step) {
       const auto az = a.matmul(z);
       z = z.matmul(13 * identity - az.matmul(15 * identity - az.matmul(7 * identity - az))) / 4;
@@ -97,11 +162,14 @@ class Nystromformer : public AttentionImpl {
     return z;
   }
 
-  // Each head's filter along the length of its real values, zeros beyond the ends.
-  Tensor convolved(const Tensor& v, const Tensor& real) const {
-    const auto values = real.defined() ? v * real.transpose(-2, -1).to(v.scalar_type()) : v;
+  // Each head's filter along the length of its values, zeros beyond the ends.
+  Tensor convolved(const Tensor& v) const {
     const auto filter = conv_.to(v.scalar_type()).unsqueeze(1).unsqueeze(-1);  // [H, 1, taps, 1]
-    return at::conv2d(values, filter, {}, 1, at::IntArrayRef({config_.conv / 2, 0}), 1, heads_);
+    return at::conv2d(v, filter, {}, 1, at::IntArrayRef({config_.conv / 2, 0}), 1, heads_);
+  }
+
+  static Tensor by_head(const Tensor& flags) {  // [B, R] -> [B, 1, 1, R]
+    return flags.defined() ? flags.unsqueeze(1).unsqueeze(1) : flags;
   }
 
   Config config_;
@@ -111,8 +179,13 @@ class Nystromformer : public AttentionImpl {
   Tensor conv_;  // [H, taps], or undefined
 };
 
-Promises promises(const Config&) {
-  return {.positional = true};
+Promises promises(const Config& c) {
+  const bool alone =
+      c.segments == Segments::real && c.start == Start::matrix && !c.shortcut;  // each sequence
+  const auto padding = c.segments == Segments::all ? Padding::visible
+                       : alone                     ? Padding::invisible
+                                                   : Padding::contents;
+  return {.padding = padding, .cross = true, .positional = true};
 }
 
 Attention make(const Site& site, const Config& c) {
@@ -130,7 +203,8 @@ Mechanism nystromformer_mechanism() {
        .summary = "The softmax matrix rebuilt from the means of segments, by Nystrom's method.",
        .exact = "landmarks >= N, 20 steps and no convolution: softmax",
        .variants = {{"few", "{landmarks: 5, conv: 3}"},
-                    {"converged", "{landmarks: 4, steps: 20, conv: 0}"}}},
+                    {"steps", "{landmarks: 4, steps: 8, conv: 0}"},
+                    {"zeroed", "{landmarks: 5, conv: 3, segments: zeroed, shortcut: true}"}}},
       promises, make);
 }
 

@@ -7,7 +7,8 @@ namespace longbow::cli {
 namespace {
 
 const char* name_of(Padding p) {
-  return p == Padding::invisible ? "invisible" : p == Padding::contents ? "contents" : "refused";
+  constexpr const char* kNames[] = {"invisible", "contents", "visible", "refused"};
+  return kNames[static_cast<int>(p)];
 }
 const char* name_of(Future f) {
   constexpr const char* kNames[] = {"refused", "exact", "rounded", "frozen"};

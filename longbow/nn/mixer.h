@@ -11,7 +11,8 @@
 namespace longbow {
 
 // contents: what stands in a padded place is hidden, but how many there are matters (FNet).
-enum class Padding { invisible, contents, refused };
+// visible: padded tokens change real ones, as they do in a library that an option reproduces.
+enum class Padding { invisible, contents, visible, refused };
 // rounded: exact up to rounding (FFT); frozen: exact once the discrete choices are fixed.
 enum class Future { refused, exact, rounded, frozen };
 

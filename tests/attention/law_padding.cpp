@@ -9,7 +9,9 @@ namespace {
 const Tolerance kClose = {1e-9, 1e-9};
 
 std::string shows_padding(const Promises& p) {
-  return p.padding == Padding::refused ? "cannot hide padding" : "";
+  return p.padding == Padding::refused   ? "cannot hide padding"
+         : p.padding == Padding::visible ? "shows padding"
+                                         : "";
 }
 
 Tensor positions_kept(const Tensor& keep) {
@@ -80,7 +82,7 @@ void compare_memories(const Built& built, const Mask& mode, Findings& findings) 
   const auto y = built(x, mask, memory);
   const auto what = text_of(mode) + ", memory";
   findings.near(what + ", row 0", y[0].narrow(0, 0, 4),
-                built(x.narrow(0, 0, 1), {}, memory.narrow(0, 0, 1))[0].narrow(0, 0, 4), kClose);
+                built(x.narrow(0, 0, 1).narrow(1, 0, 4), {}, memory.narrow(0, 0, 1))[0], kClose);
   findings.near(what + ", row 1", y[1],
                 built(x.narrow(0, 1, 1), {}, memory.narrow(0, 1, 1).narrow(1, 0, 6))[0], kClose);
   findings.zero(what + ", padded queries", y[0].narrow(0, 4, 5));
