@@ -1,31 +1,60 @@
 // ABC, attention with bounded-memory control (Peng et al., 2021, arXiv:2110.02488): tokens are
-// written into R slots with learned weights, and queries read the slots by softmax:
-//   K~_r = sum_j phi_jr k_j,   V~_r = sum_j phi_jr v_j,   o_i = softmax(q_i K~^T / sqrt D) V~,
-//   phi_jr = exp(a_jr) / z_r,   z_r = sum_j exp(a_jr),   a_j = W x_j   (the paper's ABC-MLP).
-// Causally z, K~ and V~ are running sums, different for each query; they are also the decoding
-// state. Exact when R = M and every token has a slot of its own.
+// written into R slots, and queries read the slots by softmax:
+//   K~_r = sum_j phi_jr k_j,   V~_r = sum_j phi_jr v_j,   o_i = softmax(q_i K~^T / sqrt D) V~.
+// The control phi is one of
+//   token     phi_jr = exp(a_jr) / sum_j' exp(a_j'r), a_j = W x_j: the paper's ABC-MLP; causally
+//   the
+//             sum runs up to the query's token
+//   position  phi_jr learned for every position j: Linformer, causal as well
+//   gate      K~_t = g_t K~_{t-1} + (1 - g_t) k_t^T, g_t = sigmoid(W x_t + b), and V~ alike
+// Exact when R = M and every token has a slot of its own.
 #include <ATen/ATen.h>
 
 #include "longbow/attention/mechanism.h"
-#include "longbow/nn/softmax.h"
-#include "longbow/ops/causal_product.h"
+#include "longbow/nn/feature_attention.h"
+#include "longbow/nn/slots.h"
 
 namespace longbow {
 namespace {
 
-// Logits of the writing beyond this are cut off, so that exp needs no running maximum: sums of any
-// length stay in the range of float32.
+constexpr double kNothing = -1e30;  // the logarithm of what is in a slot before the first token
+// Logits cut off here need no running maximum: sums of exp of any length stay in the range of
+// float32.
 constexpr double kSteepest = 32;
+
+enum class Control { token, position, gate };
+constexpr std::array<std::string_view, 3> names_of(Control) {
+  return {"token", "position", "gate"};
+}
 
 struct Config {
   int64_t slots = 64;
+  Control control = Control::token;
   bool share_heads = false;
+  double clip = kSteepest;
+  double gate_bias = 3;
+  int64_t max_length = 0;
+  bool hide_unwritten = false;
   double dropout = 0;
 };
 template <class V>
 void fields(V& v, Config& c) {
   v("slots", c.slots, "slots that keys and values are written into", range(1, 65536));
+  v("control", c.control,
+    "what decides the weights of writing: the token, by a softmax over tokens; its position; or "
+    "the token, by a gate between it and what the slot holds (then causal only)");
   v("share_heads", c.share_heads, "all heads write with the same weights");
+  v("clip", c.clip,
+    "logits of the control are cut off beyond this; 0 = not, then the causal form carries a "
+    "running "
+    "maximum, which takes longer",
+    at_least(0));
+  v("gate_bias", c.gate_bias, "where the bias of a gate starts; memory lasts about exp(it) tokens");
+  v("max_length", c.max_length,
+    "longest sequence of keys, for the control by position; 0 = what the model is built for",
+    at_least(0));
+  v("hide_unwritten", c.hide_unwritten,
+    "with the control by position, slots without any weight are hidden, not zero");
   v("dropout", c.dropout, "rate on the weights of reading", range(0, 0.99));
 }
 
@@ -37,94 +66,145 @@ class Abc : public AttentionImpl {
         path_(site.path),
         scale_(1 / std::sqrt(static_cast<double>(site.shape.head()))) {
     const auto& shape = site.shape;
-    // A bias would be the same for all tokens and cancel.
+    const int64_t own = config.share_heads ? 1 : heads_, r = config.slots;
+    if (config.control == Control::position) {
+      longest_ = config.max_length > 0 ? config.max_length
+                 : site.cross          ? shape.source_length()
+                                       : shape.max_length;
+      TORCH_CHECK(longest_ > 0, "abc: needs max_length, here or in the model");
+      const double deviation = std::sqrt(2.0 / static_cast<double>(r + longest_));
+      control_ =
+          parameter("control", initial_normal(site, "control", {own, longest_, r}, deviation));
+      return;
+    }
+    // Before a softmax over tokens a bias would be the same for all of them and cancel.
     control_ = parameter(
-        "control", initial_matrix(site, "control", config.slots * (config.share_heads ? 1 : heads_),
-                                  site.cross ? shape.source_width() : shape.width));
+        "control",
+        initial_matrix(site, "control", own * r, site.cross ? shape.source_width() : shape.width));
+    if (config.control == Control::gate)
+      bias_ = parameter("gate_bias", at::full({own * r}, config.gate_bias));
   }
 
   Tensor attend(const Heads& heads, Context& context) override {
-    const auto& keep = context.mask.keep;
-    if (context.mask.causal) {
-      const int64_t extra = heads.k.size(2) - heads.q.size(2);  // aligned at the end
-      const auto q = at::constant_pad_nd(heads.q, {0, 0, extra, 0});
-      const auto y =
-          read({q, heads.k, heads.v, heads.x, heads.source}, weights(heads, context), {}, context);
-      return at::constant_pad_nd(y, {0, 0, -extra, 0});
-    }
-    const auto visible = keep.defined() ? keep.unsqueeze(1).unsqueeze(1) : keep;
-    const auto phi = masked_softmax(logits(heads).transpose(-2, -1), visible);  // [B, H, R, M]
+    if (context.mask.causal) return written_and_read(heads, context, nullptr);
+    const auto phi = weights(heads, context.mask.keep);  // [B, H, R, M]
     const auto slots = [&](const Tensor& rows) {
       return phi.matmul(rows.to(phi.scalar_type())).to(rows.scalar_type());  // [B, H, R, D]
     };
-    return softmax_read(heads.q * scale_, slots(heads.k), slots(heads.v), {},
-                        {config_.dropout, is_training(), path_}, context);
+    const auto written = config_.hide_unwritten ? phi.ne(0).any(-1).unsqueeze(2) : Tensor();
+    return softmax_read(heads.q * scale_, slots(heads.k), slots(heads.v), written, weighing(),
+                        context);
   }
 
-  void open(State& state, const Heads& empty, int64_t, Context&) override {
-    const auto options = empty.k.options().dtype(wide(empty.k));
-    const int64_t b = empty.k.size(0), d = empty.k.size(3), r = config_.slots;
-    state.add("keys", {b, heads_, r, d}, options);
-    state.add("values", {b, heads_, r, d}, options);
-    state.add("mass", {b, heads_, 1, r}, options);
+  void open(State& state, const Heads& empty, int64_t capacity, Context&) override {
+    open_slots(state, empty, config_.slots);
+    const auto like = empty.k.options().dtype(wide(empty.k));
+    if (config_.control == Control::position) check_length(capacity);
+    if (config_.control != Control::gate)
+      state.add("mass", {empty.k.size(0), heads_, 1, config_.slots}, like,
+                config_.control == Control::token && !bounded() ? kNothing : 0);
   }
 
   Tensor grow(const Heads& heads, State& state, Context& context) override {
-    const auto w = weights(heads, context);
-    const auto y = read(heads, w, state.lane, context);
-    auto& lane = state.lane;
-    lane["keys"] = lane.at("keys") + w.transpose(-2, -1).matmul(heads.k.to(w.scalar_type()));
-    lane["values"] = lane.at("values") + w.transpose(-2, -1).matmul(heads.v.to(w.scalar_type()));
-    lane["mass"] = lane.at("mass") + w.sum(2, true);
-    return y;
+    return written_and_read(heads, context, &state);
   }
 
  private:
+  void check_length(int64_t keys) const {
+    TORCH_CHECK(keys <= longest_, "abc: ", keys, " keys, but max_length is ", longest_);
+  }
+  Weighing weighing() const { return {config_.dropout, is_training(), path_}; }
+
+  Tensor written_and_read(const Heads& heads, Context& context, State* state) {
+    auto scaled = heads;
+    scaled.q = heads.q * scale_;
+    return read_slots(scaled, writing(heads, context, state), weighing(), context, state);
+  }
+
+  // phi of a whole sequence, zero for padded tokens: [B, H, R, M].
+  Tensor weights(const Heads& heads, const Tensor& keep) const {
+    if (config_.control == Control::position)
+      return without_padding(by_position(heads, {}), keep).transpose(-2, -1);
+    const auto visible = keep.defined() ? keep.unsqueeze(1).unsqueeze(1) : keep;
+    return masked_softmax(logits(heads).transpose(-2, -1), visible);
+  }
+
+  Writing writing(const Heads& heads, const Context& context, State* state) const {
+    const auto& keep = context.mask.keep;
+    auto* mass = state && config_.control != Control::gate ? &state->lane.at("mass") : nullptr;
+    const auto running = [&](const Tensor& sums) {  // after the past, which becomes the last
+      const auto all = mass ? sums + *mass : sums;
+      if (mass) *mass = all.narrow(2, all.size(2) - 1, 1);
+      return all;
+    };
+    if (config_.control == Control::position) {
+      const auto phi =
+          without_padding(by_position(heads, state ? context.positions : Tensor()), keep);
+      return {.weights = phi,
+              .visible = config_.hide_unwritten ? running(phi.abs().cumsum(2)) > 0 : Tensor()};
+    }
+    const auto a = logits(heads);
+    if (bounded()) {  // w = exp(a) and z_t, the sum of w up to t, which is never less than any w
+      const auto w = without_padding(a.exp(), keep);
+      return {.weights = w, .divisor = running(w.cumsum(2)).clamp_min(std::exp(-kSteepest - 1))};
+    }
+    const auto gate = config_.control == Control::gate ? a : gate_of(a, keep, mass);
+    return {.weights = without_padding(at::sigmoid(-gate), keep),
+            .log_keep = without_padding(at::log_sigmoid(gate), keep)};
+  }
+
+  // K~_t = (z_{t-1} K~_{t-1} + exp(a_t) k_t^T) / z_t is a gate with the logit ln z_{t-1} - a_t: ln
+  // z, like a running maximum, keeps exp in range.
+  static Tensor gate_of(const Tensor& logits, const Tensor& keep, Tensor* mass) {
+    const auto a = keep.defined()
+                       ? logits.masked_fill(keep.logical_not().unsqueeze(1).unsqueeze(-1), kNothing)
+                       : logits;
+    const auto before = mass ? *mass : at::full_like(a.narrow(2, 0, 1), kNothing);
+    const auto z = at::cat({before, at::logaddexp(before, a.logcumsumexp(2))}, 2);  // ln z
+    if (mass) *mass = z.narrow(2, a.size(2), 1);
+    return z.narrow(2, 0, a.size(2)) - a;
+  }
+
+  bool bounded() const {
+    return config_.control == Control::token && config_.clip > 0 && config_.clip <= kSteepest;
+  }
+
   // a, float32 at least: [B, H, M, R].
   Tensor logits(const Heads& heads) const {
-    const auto a =
-        split_heads(at::linear(heads.source, control_), config_.share_heads ? 1 : heads_);
-    return a.to(wide(a)).clamp(-kSteepest, kSteepest).expand({-1, heads_, -1, -1});
+    const auto y = at::linear(heads.source, control_, bias_);
+    const auto a = split_heads(y.to(wide(y)), config_.share_heads ? 1 : heads_);
+    const auto cut = config_.clip > 0 ? a.clamp(-config_.clip, config_.clip) : a;
+    return cut.expand({-1, heads_, -1, -1});
   }
 
-  // exp(a), zero for padded tokens.
-  Tensor weights(const Heads& heads, const Context& context) const {
-    const auto w = logits(heads).exp();
-    const auto& keep = context.mask.keep;
-    return keep.defined() ? w.masked_fill(keep.logical_not().unsqueeze(1).unsqueeze(-1), 0) : w;
-  }
-
-  // Query t reads what was written up to t, after what `past` holds. With w = exp(a):
-  //   q_t . K~_r = sum_{i <= t} (q_t . k_i) w_ir / z_tr,   o_t = sum_{i <= t} (p_t / z_t . w_i)
-  //   v_i.
-  Tensor read(const Heads& heads, const Tensor& w, const Tensors& past, Context& context) {
-    const auto type = w.scalar_type();
-    const auto q = heads.q.to(type) * scale_, k = heads.k.to(type), v = heads.v.to(type);
-    const auto ones = at::ones_like(w.narrow(-1, 0, 1));
-    auto z = causal_product(ones, ones, w), scores = causal_product(q, k, w);  // [B, H, N, R]
-    if (!past.empty()) {
-      z = z + past.at("mass");
-      scores = scores + q.matmul(past.at("keys").transpose(-2, -1));
-    }
-    z = z.clamp_min(std::exp(-kSteepest - 1));  // less than any token writes: nothing was written
-    const auto p = masked_softmax(scores / z, {});
-    if (context.maps) (*context.maps)[path_] = p.detach();
-    const auto reading =
-        dropout(p, config_.dropout, is_training(), context, path_ + ".dropout") / z;
-    auto y = causal_product(reading, w, v);
-    if (!past.empty()) y = y + reading.matmul(past.at("values"));
-    return y.to(heads.v.scalar_type());
+  // The control of the first M positions, or of those named [B, T]: [B, H, M, R].
+  Tensor by_position(const Heads& heads, const Tensor& positions) const {
+    const int64_t b = heads.k.size(0), m = heads.k.size(2);
+    const auto table = control_.to(wide(control_));
+    if (positions.defined())
+      return table.index_select(1, positions.expand({b, m}).flatten())
+          .unflatten(1, {b, m})
+          .transpose(0, 1)
+          .expand({-1, heads_, -1, -1});
+    check_length(m);
+    return table.narrow(1, 0, m).unsqueeze(0).expand({b, heads_, -1, -1});
   }
 
   Config config_;
-  int64_t heads_;
+  int64_t heads_, longest_ = 0;
   std::string path_;
   double scale_;
-  Tensor control_;  // [H R, Cm] or [R, Cm]
+  Tensor control_;  // [H R, Cm] or [R, Cm]; by position [H or 1, max length, R]
+  Tensor bias_;     // of a gate: [H R] or [R]
 };
 
-Promises promises(const Config&) {
-  return {.future = Future::exact, .cross = true, .decode = true};
+Promises promises(const Config& c) {
+  const bool gated = c.control == Control::gate;
+  return {.future = Future::exact,
+          .bidirectional = !gated,
+          .cross = !gated,
+          .decode = true,
+          .positional = c.control != Control::token};
 }
 
 Attention make(const Site& site, const Config& c) {
@@ -141,9 +221,16 @@ Mechanism abc_mechanism() {
        .cost = "O(N R D)",
        .summary = "Tokens are written into a fixed number of slots with learned weights; queries "
                   "read the slots.",
-       .exact =
-           "a slot for every token, bidirectional: softmax; no control: the mean of the values",
-       .variants = {{"few", "{slots: 5}"}, {"share_heads", "{slots: 16, share_heads: true}"}}},
+       .exact = "a slot for every token: softmax (causal too, by position with hide_unwritten); no "
+                "control: the mean of the values",
+       .variants = {{"few", "{slots: 5}"},
+                    {"running", "{slots: 5, clip: 0}"},
+                    {"share_heads", "{slots: 16, share_heads: true, clip: 2}"},
+                    {"position", "{slots: 6, control: position}"},
+                    {"hidden",
+                     "{slots: 6, control: position, share_heads: true, "
+                     "hide_unwritten: true}"},
+                    {"gate", "{slots: 6, control: gate, gate_bias: 1}"}}},
       promises, make);
 }
 

@@ -11,21 +11,47 @@ constexpr int64_t kWidth = 12, kHeads = 2;
 const Site kSite = {.shape = {.width = kWidth, .heads = kHeads, .max_length = 64},
                     .init = "xavier"};
 
+// How much of each key each query has in its slots: [B, H, N, R, M] from `visible` [B, 1, N, M].
+Tensor shares(const torch::nn::Module& mixer, const Node& options, const Site& site,
+              const Tensor& source, const Tensor& visible) {
+  const bool shared = as_boolean(*options.find("share_heads"), "share_heads");
+  const int64_t own = shared ? 1 : site.shape.heads, keys = source.size(1);
+  const auto control = as_string(*options.find("control"), "control");
+  const auto seen = visible.unsqueeze(3);  // [B, 1, N, 1, M]
+  const auto parameter = oracle::tensor_of(mixer, "attention.control");
+  if (control == "position")
+    return parameter.narrow(1, 0, keys).transpose(-2, -1).unsqueeze(0).unsqueeze(2) * seen;
+  auto a = source.matmul(parameter.t());  // [B, M, H R]
+  if (control == "gate") a = a + oracle::tensor_of(mixer, "attention.gate_bias");
+  a = a.unflatten(-1, {own, -1}).permute({0, 2, 3, 1}).unsqueeze(2);  // [B, H, 1, R, M]
+  const double clip = as_number(*options.find("clip"), "clip");
+  if (clip > 0) a = at::minimum(at::maximum(a, at::full({}, -clip)), at::full({}, clip));
+  if (control == "gate") {  // (1 - g_i) times all the later gates up to the query
+    auto kept = at::ones_like(a * seen);
+    for (int64_t i = 0; i < keys; ++i)
+      for (int64_t u = i + 1; u < keys; ++u)
+        kept.select(-1, i).mul_(
+            at::where(seen.select(-1, u) > 0, at::sigmoid(a.select(-1, u)), 1.0));
+    return (1 - at::sigmoid(a)) * kept * seen;
+  }
+  const auto written = (a - a.amax(-1, true)).exp() * seen, total = written.sum(-1, true);
+  return written / total.masked_fill(total == 0, 1);
+}
+
 // Every query has slots of its own, K~ and V~ [B, H, N, R, D], written by the tokens it sees.
 Tensor dense(const torch::nn::Module& mixer, const Node& options, const Site& site, const Tensor& x,
              const Context& context) {
-  const bool shared = as_boolean(*options.find("share_heads"), "share_heads");
   const auto& source = context.memory.defined() ? context.memory : x;
-  auto a = source.matmul(oracle::tensor_of(mixer, "attention.control").t());  // [B, M, H R]
-  a = a.unflatten(-1, {shared ? 1 : site.shape.heads, -1}).transpose(1, 2);   // [B, H, M, R]
-  const auto write = (a - a.amax(2, true)).exp().transpose(-2, -1).unsqueeze(2);
+  const bool hide = as_boolean(*options.find("hide_unwritten"), "hide_unwritten");
   return oracle::multi_head(
       mixer, site, x, context,
       [&](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible) {
-        const auto seen = visible.unsqueeze(3);  // [B, 1, N, 1, M]
-        const auto keys = oracle::weighted_mean(write, k.unsqueeze(2), seen),
-                   values = oracle::weighted_mean(write, v.unsqueeze(2), seen);
-        return oracle::softmax(q.unsqueeze(3), keys, values, at::ones({1}, at::kDouble)).squeeze(3);
+        const auto phi = shares(mixer, options, site, source, visible);
+        const auto read =
+            hide ? phi.ne(0).any(-1).unsqueeze(3).to(at::kDouble) : at::ones({1}, at::kDouble);
+        return oracle::softmax(q.unsqueeze(3), phi.matmul(k.unsqueeze(2)),
+                               phi.matmul(v.unsqueeze(2)), read)
+            .squeeze(3);
       });
 }
 const bool registered = oracle::add("abc", dense);
@@ -128,9 +154,10 @@ TEST(Abc, WithoutAControlItIsTheMeanOfTheValues) {
 
 // Logits far beyond what exp can take, in float32.
 TEST(Abc, SteepControlsStayFinite) {
-  const auto mixer = make_mixer("abc", kSite, "{slots: 5}");
-  set(mixer, "attention.control", 1e4 * random_normal({kHeads * 5, kWidth}, 5));
-  for (const bool causal : {false, true}) {
+  for (const auto& [clip, causal] :
+       {std::pair{"32", false}, {"32", true}, {"0", false}, {"0", true}}) {
+    const auto mixer = make_mixer("abc", kSite, std::string("{slots: 5, clip: ") + clip + "}");
+    set(mixer, "attention.control", 1e4 * random_normal({kHeads * 5, kWidth}, 5));
     const auto x = random_normal({1, 200, kWidth}, 6).to(at::kFloat).requires_grad_();
     Context context = {.mask = {.causal = causal}};
     const auto y = (*mixer)(x, context);
@@ -138,6 +165,80 @@ TEST(Abc, SteepControlsStayFinite) {
     EXPECT_TRUE(y.isfinite().all().item<bool>());
     EXPECT_TRUE(x.grad().isfinite().all().item<bool>());
   }
+}
+
+// A logit of 60 after one of -60: each query's softmax runs over what it sees and nothing else.
+TEST(Abc, SteepControlsAreExact) {
+  const auto mixer = made("{slots: 5, clip: 0}");
+  set(mixer, "attention.control", 30 * random_normal({kHeads * 5, kWidth}, 5));
+  const auto options = find_mechanism("abc").resolve(parse_yaml("{slots: 5, clip: 0}", "options"));
+  const auto x = random_normal({1, 90, kWidth}, 6);
+  for (const bool causal : {false, true}) {
+    Context context = {.mask = {.causal = causal}};
+    const auto want = dense(*mixer, options, kSite, x, context);
+    EXPECT_NEAR_TENSOR((*mixer)(x, context), want, tolerance(at::kDouble));
+    mixer->to(at::kFloat);
+    EXPECT_NEAR_TENSOR((*mixer)(x.to(at::kFloat), context), want, (Tolerance{1e-3, 1e-3}));
+    mixer->to(at::kDouble);
+  }
+}
+
+// The control writes token j into slot j alone.
+TEST(Abc, ByPositionItIsLinformerAndWithASlotForEachPositionSoftmax) {
+  constexpr int64_t kTokens = 8;
+  const auto mixer =
+      made("{slots: 8, control: position, max_length: 8, share_heads: true, hide_unwritten: true}");
+  const auto shown = made("{slots: 8, control: position, max_length: 8, share_heads: true}");
+  const auto softmax = make_mixer("softmax", kSite),
+             linformer = make_mixer("linformer", kSite, "{rank: 8, max_length: 8}");
+  softmax->to(at::kDouble);
+  linformer->to(at::kDouble);
+  const auto table = random_normal({kTokens, kTokens}, 8);
+  for (const auto& other : {softmax, linformer, shown})
+    for (const auto& entry : other->named_parameters())
+      if (mixer->named_parameters().contains(entry.key()))
+        set(other, entry.key(), mixer->named_parameters()[entry.key()]);
+  const auto x = random_normal({2, kTokens, kWidth}, 9);
+  Context all, causal = {.mask = {.causal = true}};
+  set(mixer, "attention.control", table.t().unsqueeze(0));
+  set(linformer, "e", table);
+  EXPECT_NEAR_TENSOR((*mixer)(x, all), (*linformer)(x, all), tolerance(at::kDouble));
+  set(mixer, "attention.control", at::eye(kTokens).unsqueeze(0));
+  set(shown, "attention.control", at::eye(kTokens).unsqueeze(0));
+  for (auto* context : {&all, &causal})
+    EXPECT_NEAR_TENSOR((*mixer)(x, *context), (*softmax)(x, *context), tolerance(at::kDouble));
+  EXPECT_NEAR_TENSOR((*shown)(x, all), (*softmax)(x, all), tolerance(at::kDouble));
+  EXPECT_FALSE((*shown)(x, causal).allclose((*softmax)(x, causal)))
+      << "slots still to be written are read as zeros";
+}
+
+TEST(Abc, AGateThatIsOpenReadsTheLastToken) {
+  const auto mixer = made("{slots: 3, control: gate, gate_bias: -50}");
+  set(mixer, "attention.control", at::zeros({kHeads * 3, kWidth}));
+  const auto x = random_normal({2, 9, kWidth}, 10);
+  Context context = {.mask = {.causal = true}};
+  EXPECT_NEAR_TENSOR((*mixer)(x, context), projected(mixer, "output", projected(mixer, "value", x)),
+                     tolerance(at::kDouble));
+}
+
+// Within the clip a running maximum changes nothing.
+TEST(Abc, BothCausalFormsAreTheSame) {
+  const auto x = random_normal({2, 90, kWidth}, 15);
+  Context context = {.mask = {.causal = true}};
+  EXPECT_NEAR_TENSOR((*made("{slots: 5}"))(x, context), (*made("{slots: 5, clip: 0}"))(x, context),
+                     tolerance(at::kDouble));
+}
+
+TEST(Abc, ClippedLogitsMoveNothingBeyond) {
+  const auto mixer = made("{slots: 5, clip: 0.5}"), free = made("{slots: 5, clip: 0}");
+  const auto x = random_normal({1, 9, kWidth}, 11);
+  Context context;
+  EXPECT_FALSE((*mixer)(x, context).allclose((*free)(x, context)));
+  auto sign = random_normal({kHeads * 5, kWidth}, 12).sign();
+  set(mixer, "attention.control", 1e3 * sign);
+  const auto y = (*mixer)(x, context);
+  set(mixer, "attention.control", 1e6 * sign);
+  EXPECT_NEAR_TENSOR((*mixer)(x, context), y, tolerance(at::kDouble));
 }
 
 TEST(Abc, HeadsWriteWithTheirOwnWeightsOrTheSame) {
@@ -168,8 +269,8 @@ TEST(Abc, TheStateIsAsManySlotsWhateverTheLength) {
   Context context;
   mixer->start(state, 2, 1000000, context);
   ASSERT_EQ(state.lane.size(), 3u);
-  EXPECT_EQ(state.lane.at("keys").sizes(), at::IntArrayRef({2, kHeads, 5, 6}));
-  EXPECT_EQ(state.lane.at("values").sizes(), at::IntArrayRef({2, kHeads, 5, 6}));
+  EXPECT_EQ(state.lane.at("slot_keys").sizes(), at::IntArrayRef({2, kHeads, 6, 5}));
+  EXPECT_EQ(state.lane.at("slot_values").sizes(), at::IntArrayRef({2, kHeads, 5, 6}));
   EXPECT_EQ(state.lane.at("mass").numel(), 2 * kHeads * 5);
   EXPECT_EQ(state.lane.at("mass").scalar_type(), at::kFloat);
 }
@@ -179,6 +280,30 @@ TEST(Abc, RefusesOptionsThatItDoesNotHave) {
             "abc options:1: abc.slots is 0, out of range; it may be 1..65536");
   EXPECT_EQ(error_of([] { (void)made("{dropout: 1}"); }),
             "abc options:1: abc.dropout is 1, out of range; it may be 0..0.99");
+  EXPECT_EQ(error_of([] { (void)made("{clip: -1}"); }),
+            "abc options:1: abc.clip is -1, out of range; it may be >= 0");
+  EXPECT_EQ(error_of([] { (void)made("{control: head}"); }),
+            "abc options:1: abc.control is 'head'; one of: token, position, gate");
+}
+
+TEST(Abc, RefusesWhatItsControlCannotDo) {
+  const auto mixer = made("{control: position, max_length: 8}");
+  Context context;
+  State state;
+  EXPECT_EQ(error_of([&] {
+              (void)(*mixer)(random_normal({1, 9, kWidth}, 13), context);
+            }),
+            "abc: 9 keys, but max_length is 8");
+  EXPECT_EQ(error_of([&] { mixer->start(state, 1, 9, context); }),
+            "abc: 9 keys, but max_length is 8");
+  Site unknown = kSite;
+  unknown.shape.max_length = 0;
+  EXPECT_EQ(error_of([&] { (void)made("{control: position}", unknown); }),
+            "abc: needs max_length, here or in the model");
+  EXPECT_EQ(error_of([&] {
+              (void)(*made("{control: gate}"))(random_normal({1, 3, kWidth}, 14), context);
+            }).find("abc: is causal only; mechanisms that do: "),
+            0u);
 }
 
 }  // namespace

@@ -47,6 +47,16 @@ TEST(CausalProduct, TakesStridesAndAnyNumberOfBatchDimensions) {
                      tolerance(at::kDouble));
 }
 
+TEST(CausalProduct, LaterTokensHaveNoInfluenceNotEvenByRounding) {
+  const auto [x, y, z] = arguments(130, 5, 3);
+  auto later = y.clone();
+  later.narrow(2, 70, 60).mul_(1e20);
+  for (const auto product : {causal_product, causal_product_formula})
+    EXPECT_TRUE(product(x, later, z, false)
+                    .narrow(2, 0, 70)
+                    .equal(product(x, y, z, false).narrow(2, 0, 70)));
+}
+
 TEST(CausalProduct, AnEmptySequenceGivesAnEmptyResult) {
   const auto none = at::zeros({2, 0, 4});
   EXPECT_EQ(causal_product(none, none, none).sizes(), none.sizes());

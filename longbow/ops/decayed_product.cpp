@@ -1,0 +1,82 @@
+#include "longbow/ops/decayed_product.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <bit>
+
+namespace longbow {
+namespace {
+
+using at::Tensor;
+
+// The decays between a token and the last one: a sum from behind, without the token's own.
+Tensor until_end(const Tensor& g) {
+  const auto next = at::constant_pad_nd(g.narrow(-2, 1, g.size(-2) - 1), {0, 0, 0, 1});
+  return next.flip(-2).cumsum(-2).flip(-2).exp();
+}
+// The decays from the first token to each, with its own.
+Tensor since_start(const Tensor& g) {
+  return g.cumsum(-2).exp();
+}
+
+// y^T z and x A with a factor on the side that fades.
+Tensor written(const Tensor& y, const Tensor& z, const Tensor& factor, Fading fading) {
+  return fading == Fading::rows ? (y * factor).transpose(-2, -1).matmul(z)
+                                : y.transpose(-2, -1).matmul(z * factor);
+}
+Tensor read(const Tensor& x, const Tensor& sums, const Tensor& factor, Fading fading) {
+  return fading == Fading::rows ? (x * factor).matmul(sums) : x.matmul(sums) * factor;
+}
+
+// Pairs i <= t of one chunk, a power of two: those of the second half with the first meet in the
+// middle, so that both factors fade; the halves are done alike.
+Tensor inside(const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& g, Fading fading) {
+  auto out = (x * y).sum(-1, true) * z;
+  for (int64_t half = 1; half < x.size(-2); half *= 2) {
+    const auto part = [&](const Tensor& t, int64_t which) {
+      return t.unflatten(-2, {-1, 2, half}).select(-3, which);
+    };
+    const auto before = until_end(part(g, 0)), after = since_start(part(g, 1));
+    const auto first = part(y, 0), second = part(x, 1), rows = part(z, 0);
+    const auto met = fading == Fading::rows
+                         ? (second * after).matmul((first * before).transpose(-2, -1)).matmul(rows)
+                         : second.matmul(first.transpose(-2, -1)).matmul(rows * before) * after;
+    out = out + at::constant_pad_nd(met, {0, 0, half, 0}).flatten(-3, -2);
+  }
+  return out;
+}
+
+}  // namespace
+
+Tensor decayed_product(const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& log_decay,
+                       Fading fading, Tensor& sums) {
+  TORCH_CHECK(x.sizes() == y.sizes(), "decayed_product: x is ", x.sizes(), " but y is ", y.sizes());
+  const int64_t length = x.size(-2), other = (fading == Fading::rows ? x : z).size(-1);
+  TORCH_CHECK(z.size(-2) == length && log_decay.size(-2) == length, "decayed_product: x is ",
+              x.sizes(), " but z is ", z.sizes(), " and log_decay ", log_decay.sizes());
+  TORCH_CHECK(log_decay.size(-1) == 1 || log_decay.size(-1) == other, "decayed_product: ", other,
+              " sums fade, but log_decay is ", log_decay.sizes());
+  constexpr int64_t kChunk = 64;
+  const auto chunk = static_cast<int64_t>(
+      std::bit_ceil(static_cast<uint64_t>(std::clamp<int64_t>(length, 1, kChunk))));
+  const int64_t chunks = std::max<int64_t>(1, (length + chunk - 1) / chunk);
+  const auto cut = [&](const Tensor& t) {  // [..., chunks, chunk, …]
+    return at::constant_pad_nd(t, {0, 0, 0, chunks * chunk - length})
+        .unflatten(-2, {chunks, chunk});
+  };
+  const auto a = cut(x), b = cut(y), c = cut(z), g = cut(log_decay);
+  const auto added = written(b, c, until_end(g), fading);  // [..., chunks, p, q]
+  auto whole = g.sum(-2, true).exp();                      // [..., chunks, 1, p or q]
+  if (fading == Fading::rows) whole = whole.transpose(-2, -1);
+  if (!sums.defined()) sums = at::zeros_like(added.select(-3, 0));
+  std::vector<Tensor> before;
+  for (int64_t i = 0; i < chunks; ++i) {
+    before.push_back(sums);
+    sums = sums * whole.select(-3, i) + added.select(-3, i);
+  }
+  const auto outside = read(a, at::stack(before, -3), since_start(g), fading);
+  return (inside(a, b, c, g, fading) + outside).flatten(-3, -2).narrow(-2, 0, length);
+}
+
+}  // namespace longbow

@@ -1,0 +1,131 @@
+#include "longbow/ops/decayed_product.h"
+
+#include <ATen/ATen.h>
+
+#include "tests/support/tensor.h"
+
+namespace longbow {
+namespace {
+
+using at::Tensor;
+
+struct Arguments {
+  Tensor x, y, z, g, sums;
+};
+Arguments arguments(int64_t length, int64_t p, int64_t q, int64_t decays) {
+  return {random_normal({2, 3, length, p}, 1), random_normal({2, 3, length, p}, 2),
+          random_normal({2, 3, length, q}, 3), -random_normal({2, 3, length, decays}, 4).abs(),
+          random_normal({2, 3, p, q}, 5)};
+}
+
+struct Result {
+  Tensor out, sums;
+};
+Result product(const Arguments& a, Fading fading) {
+  Result result = {.sums = a.sums};
+  result.out = decayed_product(a.x, a.y, a.z, a.g, fading, result.sums);
+  return result;
+}
+
+// The recurrence, token by token.
+Result recurrence(const Arguments& a, Fading fading) {
+  auto sums = a.sums.defined() ? a.sums : at::zeros({2, 3, a.x.size(3), a.z.size(3)}, at::kDouble);
+  std::vector<Tensor> rows;
+  for (int64_t t = 0; t < a.x.size(2); ++t) {
+    const auto row = [&](const Tensor& all) { return all.narrow(2, t, 1); };
+    const auto decay = fading == Fading::rows ? row(a.g).transpose(-2, -1) : row(a.g);
+    sums = sums * decay.exp() + row(a.y).transpose(-2, -1).matmul(row(a.z));
+    rows.push_back(row(a.x).matmul(sums));
+  }
+  return {at::cat(rows, 2), sums};
+}
+
+TEST(DecayedProduct, IsTheRecurrence) {
+  for (const auto fading : {Fading::rows, Fading::columns})
+    for (const int64_t length : {1, 2, 3, 17, 63, 64, 65, 200})
+      for (const int64_t decays : {1, fading == Fading::rows ? 5 : 4}) {
+        const auto a = arguments(length, 5, 4, decays);
+        const auto got = product(a, fading), want = recurrence(a, fading);
+        EXPECT_NEAR_TENSOR(got.out, want.out, tolerance(at::kDouble));
+        EXPECT_NEAR_TENSOR(got.sums, want.sums, tolerance(at::kDouble));
+      }
+}
+
+TEST(DecayedProduct, BeginsWithNothingWhereThereAreNoSums) {
+  auto a = arguments(9, 5, 4, 4);
+  a.sums = Tensor();
+  EXPECT_NEAR_TENSOR(product(a, Fading::columns).out, recurrence(a, Fading::columns).out,
+                     tolerance(at::kDouble));
+}
+
+// Far beyond what exp(-G) could take, and in float32: what follows a decay of nothing is as exact
+// as without it.
+TEST(DecayedProduct, ForgetsEverythingExactly) {
+  for (const auto fading : {Fading::rows, Fading::columns}) {
+    auto a = arguments(150, 4, 4, 4);
+    a.g = a.g * 1e-2;
+    a.g.select(2, 37).fill_(-1e30);
+    a.g.select(2, 100).fill_(-700);
+    const auto want = recurrence(a, fading).out;
+    for (auto* t : {&a.x, &a.y, &a.z, &a.g, &a.sums}) *t = t->to(at::kFloat);
+    EXPECT_NEAR_TENSOR(product(a, fading).out, want, (Tolerance{.absolute = 2e-5}));
+    auto others = a;
+    others.y = a.y.clone();
+    others.y.narrow(2, 0, 37).add_(1);
+    EXPECT_TRUE(product(others, fading)
+                    .out.narrow(2, 37, 113)
+                    .equal(product(a, fading).out.narrow(2, 37, 113)));
+  }
+}
+
+TEST(DecayedProduct, LaterTokensHaveNoInfluence) {
+  auto a = arguments(150, 4, 4, 4);
+  const auto before = product(a, Fading::rows).out.narrow(2, 0, 70);
+  for (auto* t : {&a.x, &a.y, &a.z, &a.g}) {
+    *t = t->clone();
+    t->narrow(2, 70, 80).mul_(3);
+  }
+  EXPECT_TRUE(product(a, Fading::rows).out.narrow(2, 0, 70).equal(before));
+}
+
+TEST(DecayedProduct, GradientsAreThoseOfTheRecurrence) {
+  for (const auto fading : {Fading::rows, Fading::columns}) {
+    const auto probe = random_normal({2, 3, 70, 4}, 6), last = random_normal({2, 3, 4, 4}, 7);
+    const auto slopes = [&](Result (*compute)(const Arguments&, Fading)) {
+      auto a = arguments(70, 4, 4, 4);
+      a.g.select(2, 20).fill_(-1e30);
+      std::vector<Tensor> leaves = {a.x, a.y, a.z, a.g, a.sums};
+      for (auto& leaf : leaves) leaf.requires_grad_();
+      const auto result = compute(a, fading);
+      ((result.out * probe).sum() + (result.sums * last).sum()).backward();
+      std::vector<Tensor> found;
+      for (const auto& leaf : leaves) found.push_back(leaf.grad());
+      return found;
+    };
+    const auto got = slopes(product), want = slopes(recurrence);
+    for (size_t i = 0; i < got.size(); ++i)
+      EXPECT_NEAR_TENSOR(got[i], want[i], tolerance(at::kDouble)) << i;
+  }
+}
+
+TEST(DecayedProduct, AnEmptySequenceLeavesTheSums) {
+  const auto a = arguments(0, 5, 4, 4);
+  const auto got = product(a, Fading::columns);
+  EXPECT_EQ(got.out.sizes(), a.z.sizes());
+  EXPECT_TRUE(got.sums.equal(a.sums));
+}
+
+TEST(DecayedProduct, RefusesOtherShapes) {
+  auto a = arguments(7, 5, 4, 3);
+  EXPECT_EQ(error_of([&] { (void)product(a, Fading::rows); }),
+            "decayed_product: 5 sums fade, but log_decay is [2, 3, 7, 3]");
+  a.g = a.g.narrow(2, 0, 6);
+  EXPECT_EQ(error_of([&] { (void)product(a, Fading::rows); }),
+            "decayed_product: x is [2, 3, 7, 5] but z is [2, 3, 7, 4] and log_decay [2, 3, 6, 3]");
+  a.y = a.y.narrow(3, 0, 4);
+  EXPECT_EQ(error_of([&] { (void)product(a, Fading::rows); }),
+            "decayed_product: x is [2, 3, 7, 5] but y is [2, 3, 7, 4]");
+}
+
+}  // namespace
+}  // namespace longbow
