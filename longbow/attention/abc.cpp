@@ -82,7 +82,7 @@ class Abc : public AttentionImpl {
         "control",
         initial_matrix(site, "control", own * r, site.cross ? shape.source_width() : shape.width));
     if (config.control == Control::gate)
-      bias_ = parameter("gate_bias", at::full({own * r}, config.gate_bias));
+      bias_ = parameter("gate_bias", at::full({own * r}, config.gate_bias), {.decay = false});
   }
 
   Tensor attend(const Heads& heads, Context& context) override {

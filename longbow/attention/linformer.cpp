@@ -109,11 +109,7 @@ class Linformer : public MixerImpl {
     if (config_.sharing != Sharing::layerwise)
       return parameter(name, initial_normal(site, name, shape, deviation));
     TORCH_CHECK(site.shared, "linformer: layerwise sharing needs a stack that owns the projection");
-    Site stack = site;
-    stack.path = "";
-    const auto key = site.cross ? "linformer_cross_e" : "linformer_e";
-    return site.shared->parameter(key, shape,
-                                  [&] { return initial_normal(stack, key, shape, deviation); });
+    return shared_normal(site, site.cross ? "linformer_cross_e" : "linformer_e", shape, deviation);
   }
 
   static int64_t source_length(const Site& site) {

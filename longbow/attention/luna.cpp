@@ -14,7 +14,8 @@
 
 #include "longbow/attention/mechanism.h"
 #include "longbow/nn/feature_attention.h"
-#include "longbow/nn/softmax.h"
+#include "longbow/nn/positions.h"
+#include "longbow/nn/slots.h"
 
 namespace longbow {
 namespace {
@@ -24,8 +25,15 @@ constexpr std::array<std::string_view, 2> names_of(Psi) {
   return {"softplus", "elu"};
 }
 
+enum class Shorten { none, row, batch };
+constexpr std::array<std::string_view, 3> names_of(Shorten) {
+  return {"none", "row", "batch"};
+}
+
 struct Config {
   int64_t length = 16;
+  bool positions = false;
+  Shorten shorten = Shorten::none;
   bool tied = true;
   int64_t pack_heads = 0;
   Psi psi = Psi::softplus;
@@ -34,6 +42,10 @@ struct Config {
 template <class V>
 void fields(V& v, Config& c) {
   v("length", c.length, "slots of the extra sequence", range(1, 65536));
+  v("positions", c.positions, "sinusoids are added to the first extra sequence");
+  v("shorten", c.shorten,
+    "the bidirectional read uses no more slots than its sequence has tokens, or, as in the "
+    "reference, than the longest of the batch");
   v("tied", c.tied, "one projection for keys and values, in the pack and in the read");
   v("pack_heads", c.pack_heads, "heads of the bidirectional pack; 0 = as many as the read has",
     at_least(0));
@@ -63,17 +75,16 @@ class Luna : public MixerImpl {
     output_ = linear(site, "output", shape.inner(), width);
     norm_ = register_module("norm", std::make_shared<LayerNorm>(width));
     p_ = sequence(site);
+    if (config.positions)
+      positions_ = register_buffer("positions", sinusoids(config.length, width));
   }
 
  protected:
   Tensor mix(const Tensor& x, Context& context) override {
     const auto source = context.memory.defined() ? context.memory : x;
     if (!context.mask.causal) return read(x, pack(source, context), context);
-    const auto seen = count(x.size(1), source, context.mask.keep);
-    return running(x, source, carried(context), context,
-                   [&](const char*, const Tensor& a, const Tensor& b, const Tensor& c) {
-                     return feature_sums(a, b, c, true).values / seen;
-                   });
+    const auto seen = positions_of(source, {.mask = {.keep = context.mask.keep}});
+    return running(x, source, carried(context), seen, context, nullptr);
   }
 
   // A memory is packed here, once. Without one the state is the two running sums; a P that came
@@ -83,16 +94,12 @@ class Luna : public MixerImpl {
       const auto packed = pack(context.memory, context);
       state.lane["keys"] = packed.keys;
       state.lane["values"] = packed.values;
-      state.lane["there"] = packed.there.defined()
-                                ? packed.there
-                                : at::ones({lanes, 1, 1, 1}, p_.options().dtype(at::kBool));
+      const auto all = at::ones({1, 1, 1, 1}, p_.options().dtype(at::kBool));
+      state.lane["there"] = (packed.there.defined() ? packed.there : all).expand({lanes, 1, 1, -1});
     } else {
-      const auto empty = [&](int64_t width) {
-        return Heads{.v = at::zeros({lanes, heads_, 0, width}, p_.options())};
-      };
-      const int64_t head = query_->weight.size(0) / heads_;
-      open_feature_sums(state.child["keys"], empty(config_.length), head);
-      open_feature_sums(state.child["values"], empty(head), config_.length);
+      const auto none =
+          at::zeros({lanes, heads_, 0, query_->weight.size(0) / heads_}, p_.options());
+      open_slots(state, {.k = none, .v = none}, config_.length);
       if (context.carry.count("luna")) {
         state.lane["p"] = context.carry.at("luna").expand({lanes, -1, -1});
         state.lane["has_p"] = at::ones({lanes, 1, 1}, p_.options().dtype(at::kBool));
@@ -102,22 +109,17 @@ class Luna : public MixerImpl {
   }
 
   Tensor grow(const Tensor& x, State& state, Context& context) override {
-    if (state.lane.count("keys"))
-      return read(x, {state.lane.at("keys"), state.lane.at("values"), state.lane.at("there")},
-                  context);
-    const auto p = state.lane.count("p") ? at::where(state.lane.at("has_p"), state.lane.at("p"), p_)
-                                         : p_.unsqueeze(0);
-    const auto seen = (context.positions + 1).unsqueeze(1).unsqueeze(-1);  // [B, 1, T, 1]
-    return running(x, x, p, context,
-                   [&](const char* name, const Tensor& a, const Tensor& b, const Tensor& c) {
-                     return grow_feature_sums(a, b, c, state.child.at(name)).values / seen;
-                   });
+    const auto& lane = state.lane;
+    if (lane.count("keys"))
+      return read(x, {lane.at("keys"), lane.at("values"), lane.at("there")}, context);
+    const auto p = lane.count("p") ? at::where(lane.at("has_p"), lane.at("p"), first()) : first();
+    return running(x, x, p, context.positions, context, &state);
   }
 
  private:
   struct Packed {
     Tensor keys, values;  // [B, H, R, D]
-    Tensor there;         // [B, 1, 1, 1] bool: a row without any real token packs nothing
+    Tensor there;         // [B, 1, 1, 1 or R] bool: a row without any real token packs nothing
   };
 
   Packed pack(const Tensor& source, Context& context) const {
@@ -133,7 +135,16 @@ class Luna : public MixerImpl {
         (*norm_)(p + dropout(y, config_.dropout, is_training(), context, path_ + ".p.dropout"));
     const auto keys = split_heads((*key_)(y), heads_);
     return {keys, config_.tied ? keys : split_heads((*value_)(y), heads_),
-            real.defined() ? real.any(-1, true) : Tensor()};
+            used(real, source.size(1))};
+  }
+
+  Tensor used(const Tensor& real, int64_t tokens) const {
+    const auto any = real.defined() ? real.any(-1, true) : real;
+    if (config_.shorten == Shorten::none) return any;
+    const auto slot = at::arange(config_.length, p_.options().dtype(at::kLong)).view({1, 1, 1, -1});
+    if (!real.defined()) return slot < tokens;
+    return config_.shorten == Shorten::row ? slot < real.sum(-1, true)
+                                           : any.logical_and(slot < tokens);
   }
 
   Tensor read(const Tensor& x, const Packed& packed, Context& context) const {
@@ -143,11 +154,10 @@ class Luna : public MixerImpl {
         merge_heads(softmax_read(q, packed.keys, packed.values, packed.there, weighing, context)));
   }
 
-  // The causal form; mean(name, a, b, c)_t is 1/t sum_{i<=t} (a_t . b_i) c_i. A memory first takes
-  // the width of the model, as its packed tokens do.
-  template <class Mean>
-  Tensor running(const Tensor& x, const Tensor& source, const Tensor& p, Context& context,
-                 const Mean& mean) const {
+  // The causal form; `seen` [B, M] counts the tokens before each. A memory first takes the width of
+  // the model, as its packed tokens do.
+  Tensor running(const Tensor& x, const Tensor& source, const Tensor& p, const Tensor& seen,
+                 Context& context, State* state) const {
     const auto type = wide(x);
     const auto by_head = [&](const Tensor& t) { return split_heads(t, heads_).to(type); };
     const auto tokens = context.memory.defined() ? (*pack_value_)(source) : source;
@@ -156,10 +166,10 @@ class Luna : public MixerImpl {
     const auto slots = by_head(scaled((*pack_query_)(p), heads_));  // [B or 1, H, R, C / H]
     const auto w = without_padding(
         psi(by_head((*pack_key_)(source)).matmul(slots.transpose(-2, -1))), context.mask.keep);
-    const auto weights = mean("keys", q, k, w).softmax(-1);  // [B, H, N, R]
-    if (context.maps) (*context.maps)[path_] = weights.detach();
-    const auto kept = dropout(weights, config_.dropout, is_training(), context, path_ + ".dropout");
-    return (*output_)(merge_heads(mean("values", kept, w, v)).to(x.scalar_type()));
+    const auto y = read_slots({.q = q, .k = k, .v = v},
+                              {.weights = w, .divisor = (seen + 1).unsqueeze(1).unsqueeze(-1)},
+                              {config_.dropout, is_training(), path_}, context, state);
+    return (*output_)(merge_heads(y).to(x.scalar_type()));
   }
 
   Tensor psi(const Tensor& x) const {
@@ -168,19 +178,13 @@ class Luna : public MixerImpl {
                                    : at::softplus(x, std::numbers::ln2, kLinearBeyond);
   }
 
-  // Real tokens that each query sees, aligned at the end; at least 1. [B or 1, 1, N, 1]
-  static Tensor count(int64_t queries, const Tensor& source, const Tensor& keep) {
-    const int64_t keys = source.size(1);
-    const auto options = source.options().dtype(at::kLong);
-    const auto up_to =
-        keep.defined() ? keep.cumsum(1) : at::arange(1, keys + 1, options).unsqueeze(0);
-    const auto aligned = at::constant_pad_nd(up_to, {queries - keys, 0});
-    return aligned.clamp_min(1).unsqueeze(1).unsqueeze(-1);
+  Tensor first() const {  // [1, R, C]
+    return (positions_.defined() ? p_ + positions_ : p_).unsqueeze(0);
   }
 
   Tensor carried(const Context& context) const {
     const auto found = context.carry.find("luna");
-    return found == context.carry.end() ? p_.unsqueeze(0) : found->second;
+    return found == context.carry.end() ? first() : found->second;
   }
 
   static Tensor scaled(const Tensor& x, int64_t heads) {
@@ -199,13 +203,9 @@ class Luna : public MixerImpl {
   // The stack's first P, or the layer's own when there is no stack.
   Tensor sequence(const Site& site) {
     const int64_t width = site.shape.width;
-    const std::vector<int64_t> shape = {config_.length, width};
     const double deviation = site.init == "bert" ? 0.02 : 1 / std::sqrt(static_cast<double>(width));
-    if (!site.shared) return parameter("p", initial_normal(site, "p", shape, deviation));
-    Site stack = site;
-    stack.path = "";
-    return site.shared->parameter(
-        "luna_p", shape, [&] { return initial_normal(stack, "luna_p", shape, deviation); });
+    if (site.shared) return shared_normal(site, "luna_p", {config_.length, width}, deviation);
+    return parameter("p", initial_normal(site, "p", {config_.length, width}, deviation));
   }
 
   Config config_;
@@ -213,11 +213,14 @@ class Luna : public MixerImpl {
   std::string path_;
   std::shared_ptr<Linear> pack_query_, pack_key_, pack_value_, query_, key_, value_, output_;
   std::shared_ptr<LayerNorm> norm_;
-  Tensor p_;  // [R, C]
+  Tensor p_, positions_;  // [R, C]; the second or undefined
 };
 
-Promises promises(const Config&) {
-  return {.future = Future::exact, .cross = true, .decode = true};
+Promises promises(const Config& c) {
+  return {.padding = c.shorten == Shorten::batch ? Padding::contents : Padding::invisible,
+          .future = Future::exact,
+          .cross = true,
+          .decode = true};
 }
 
 Mixer make(const Site& site, const Config& c) {
@@ -237,7 +240,9 @@ Mechanism luna_mechanism() {
        .exact = "length = M and a pack that copies each token: softmax",
        .variants = {{"untied", "{length: 5, tied: false}"},
                     {"pack_heads", "{length: 5, pack_heads: 4}"},
-                    {"elu", "{length: 5, psi: elu, tied: false, pack_heads: 1}"}}},
+                    {"elu", "{length: 5, psi: elu, tied: false, pack_heads: 1}"},
+                    {"short", "{length: 40, shorten: row, positions: true}"},
+                    {"cut", "{length: 40, shorten: batch}"}}},
       promises, make);
 }
 

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "longbow/nn/positions.h"
+
 namespace longbow {
 namespace {
 
@@ -51,14 +53,6 @@ std::vector<Node> from_list(const Node& list, int64_t layers) {
       throw UserError(list.place, "layer " + std::to_string(layer) + " has no mechanism",
                       "the model has layers 0-" + std::to_string(layers - 1));
   return result;
-}
-
-Tensor sinusoids(int64_t length, int64_t width) {
-  const auto t = at::arange(length, at::kDouble).unsqueeze(1);
-  const auto pair = at::arange(width, at::kDouble).div(2, "floor").unsqueeze(0);
-  const auto angle = t * at::pow(10000.0, pair * (-2.0 / static_cast<double>(width)));
-  const auto even = at::arange(width, at::kLong).remainder(2).eq(0).unsqueeze(0);
-  return at::where(even, angle.sin(), angle.cos()).to(at::kFloat);
 }
 
 }  // namespace

@@ -25,6 +25,14 @@ Tensor initial_normal(const Site& site, const std::string& name, at::IntArrayRef
   return Random::from_seed(site.seed).normal(shape, "init " + site.at(name).path).mul_(deviation);
 }
 
+Tensor shared_normal(const Site& site, const std::string& key, at::IntArrayRef shape,
+                     double deviation) {
+  Site stack = site;
+  stack.path = "";
+  return site.shared->parameter(key, shape,
+                                [&] { return initial_normal(stack, key, shape, deviation); });
+}
+
 Tensor initial_uniform(const Site& site, const std::string& name, at::IntArrayRef shape,
                        double bound) {
   return Random::from_seed(site.seed)

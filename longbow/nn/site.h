@@ -54,6 +54,9 @@ struct Site {
 // other.
 Tensor initial_normal(const Site& site, const std::string& name, at::IntArrayRef shape,
                       double deviation);
+// The same as a parameter of the whole stack: drawn once, whichever layer asks first.
+Tensor shared_normal(const Site& site, const std::string& key, at::IntArrayRef shape,
+                     double deviation);
 Tensor initial_uniform(const Site& site, const std::string& name, at::IntArrayRef shape,
                        double bound);
 // A matrix [out, in] as site.init says; `paper` is what the mechanism's paper does, Xavier uniform

@@ -3,6 +3,7 @@
 #include <numbers>
 
 #include "longbow/attention/mechanism.h"
+#include "longbow/nn/positions.h"
 #include "tests/support/oracle.h"
 #include "tests/support/tensor.h"
 
@@ -37,7 +38,8 @@ struct Definition {
     if (context.carry.count("luna")) return context.carry.at("luna");
     const auto own =
         site.shared ? oracle::tensor_of(*site.shared, "luna_p") : oracle::tensor_of(mixer, "p");
-    return own.unsqueeze(0);
+    const bool positions = as_boolean(*options.find("positions"), "positions");
+    return (positions ? own + oracle::tensor_of(mixer, "positions") : own).unsqueeze(0);
   }
 
   // softmax(P W_pq (X W_pk)^T) (X W_pv), [B, R, C]
@@ -55,13 +57,28 @@ struct Definition {
 
   Tensor split(const Tensor& t) const { return split_heads(t, site.shape.heads); }
 
+  // [B or 1, 1, 1, R] of 0 and 1: the first slots, as many as there are tokens.
+  Tensor used(const Tensor& source, const Context& context) const {
+    const auto shorten = as_string(*options.find("shorten"), "shorten");
+    const auto keep = context.mask.keep.defined()
+                          ? context.mask.keep
+                          : at::ones({source.size(0), source.size(1)}, at::kBool);
+    auto used =
+        at::zeros({keep.size(0), 1, 1, as_integer(*options.find("length"), "length")}, at::kDouble);
+    for (int64_t b = 0; b < keep.size(0); ++b) {
+      const auto real = keep[b].sum().item<int64_t>();
+      const int64_t most = shorten == "row"     ? real
+                           : shorten == "batch" ? source.size(1)
+                                                : used.size(3);
+      if (real > 0) used[b].narrow(-1, 0, std::min(most, used.size(3))).fill_(1);
+    }
+    return used;
+  }
+
   Tensor bidirectional(const Tensor& x, const Tensor& source, const Context& context) const {
     const auto y = packed(source, context);
-    const auto o = oracle::softmax(split(projected(x, "query")), split(projected(y, "key")),
-                                   split(projected(y, value_of("key", "value"))),
-                                   at::ones({1, 1, 1, 1}, at::kDouble));
-    if (!context.mask.keep.defined()) return o;
-    return o * context.mask.keep.any(1).view({-1, 1, 1, 1}).to(at::kDouble);
+    return oracle::softmax(split(projected(x, "query")), split(projected(y, "key")),
+                           split(projected(y, value_of("key", "value"))), used(source, context));
   }
 
   // For each query the weighted means of all the keys that it sees.
@@ -252,10 +269,10 @@ TEST(Luna, TheStateIsTwoSumsPerHeadWhateverTheLength) {
   State state;
   Context context;
   mixer->start(state, 2, 1000000, context);
-  EXPECT_TRUE(state.lane.empty());
-  EXPECT_EQ(state.child.at("keys").lane.at("sums").sizes(), at::IntArrayRef({2, 2, 3, 5}));
-  EXPECT_EQ(state.child.at("values").lane.at("sums").sizes(), at::IntArrayRef({2, 2, 4, 4}));
-  EXPECT_EQ(state.child.at("keys").lane.at("sums").scalar_type(), at::kFloat);
+  ASSERT_EQ(state.lane.size(), 2u);
+  EXPECT_EQ(state.lane.at("slot_keys").sizes(), at::IntArrayRef({2, 2, 3, 4}));
+  EXPECT_EQ(state.lane.at("slot_values").sizes(), at::IntArrayRef({2, 2, 4, 3}));
+  EXPECT_EQ(state.lane.at("slot_keys").scalar_type(), at::kFloat);
 }
 
 TEST(Luna, DecodingKeepsACarriedSequenceUntilALaneBeginsAnew) {
@@ -285,6 +302,40 @@ TEST(Luna, EachOptionGivesOtherValues) {
   EXPECT_FALSE(changed("{length: 4, psi: elu}", {.causal = true}).allclose(causal));
 }
 
+TEST(Luna, PositionsAreAddedToTheFirstSequenceOnly) {
+  const auto plain = made("{length: 4}"), placed = made("{length: 4, positions: true}");
+  const auto table = sinusoids(4, kWidth);
+  const auto x = random_normal({2, 9, kWidth}, 12);
+  for (const bool causal : {false, true}) {
+    Context context = {.mask = {.causal = causal}}, given = context;
+    const auto p = oracle::tensor_of(*plain, "p") + table.to(at::kDouble);
+    given.carry["luna"] = p.unsqueeze(0);
+    Context carrying = given;
+    EXPECT_NEAR_TENSOR((*placed)(x, context), (*plain)(x, given), tolerance(at::kDouble));
+    Context same = carrying;
+    EXPECT_TRUE((*placed)(x, carrying).equal((*plain)(x, same)));
+  }
+}
+
+// Three tokens and a longer sentence beside them: three slots, or as many as that has.
+TEST(Luna, ShortenedByRowOrByTheLongestSentence) {
+  const auto x = random_normal({2, 7, kWidth}, 13);
+  const auto first = [&](const std::string& shorten, int64_t tokens) {
+    const auto mixer = made("{length: 9, shorten: " + shorten + "}");
+    Context context = {.mask = Mask::from_lengths(at::tensor({int64_t{3}, tokens}), tokens)};
+    return (*mixer)(x.narrow(1, 0, tokens), context)[0].narrow(0, 0, 3);
+  };
+  EXPECT_NEAR_TENSOR(first("row", 7), first("row", 3), tolerance(at::kDouble));
+  EXPECT_NEAR_TENSOR(first("batch", 3), first("row", 3), tolerance(at::kDouble));
+  EXPECT_FALSE(first("batch", 7).allclose(first("row", 7)));
+  EXPECT_FALSE(first("none", 7).allclose(first("batch", 7)));
+  const auto padding = [](const std::string& options) {
+    return find_mechanism("luna").promises(parse_yaml(options, "options")).padding;
+  };
+  EXPECT_EQ(padding("{shorten: row}"), Padding::invisible);
+  EXPECT_EQ(padding("{shorten: batch}"), Padding::contents);
+}
+
 TEST(Luna, ThePaperStartsTheInnerProjectionsSmaller) {
   Site paper = kSite;
   paper.init = "paper";
@@ -303,6 +354,8 @@ TEST(Luna, RefusesWhatItCannotDo) {
             "luna options:1: luna.length is 0, out of range; it may be 1..65536");
   EXPECT_EQ(error_of([] { (void)made("{pack_heads: -1}"); }),
             "luna options:1: luna.pack_heads is -1, out of range; it may be >= 0");
+  EXPECT_EQ(error_of([] { (void)made("{shorten: always}"); }),
+            "luna options:1: luna.shorten is 'always'; one of: none, row, batch");
   EXPECT_EQ(error_of([] { (void)made("{psi: square}"); }),
             "luna options:1: luna.psi is 'square'; one of: softplus, elu");
   EXPECT_EQ(error_of([] { (void)made("{dropout: 1}"); }),

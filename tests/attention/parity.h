@@ -31,9 +31,9 @@ class Layer {
   Layer(const std::string& mechanism, const Site& site, const std::string& options);
   void set(const std::string& name, const Tensor& value);
   Tensor gradient(const std::string& name) const;
-  Tensor operator()(const Tensor& x, Context context) { return (*mixer_)(x, context); }
-  // The context goes on to the next layer, with what this one carries.
-  Tensor in_stack(const Tensor& x, Context& context) { return (*mixer_)(x, context); }
+  // A context with a name goes on to the next layer, with what this one carries.
+  Tensor operator()(const Tensor& x, Context& context) { return (*mixer_)(x, context); }
+  Tensor operator()(const Tensor& x, Context&& context) { return (*mixer_)(x, context); }
 
  private:
   Mixer mixer_;

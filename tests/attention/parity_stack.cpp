@@ -66,7 +66,7 @@ class Stack {
       for (const std::string part : {".weight", ".bias"})
         if (const auto name = named(i, std::string("1.") + theirs + part); case_.has(name))
           layer.set(ours + part, case_.at(name));
-    return layer.in_stack(x, context);
+    return layer(x, context);
   }
 
   const Case& case_;

@@ -78,6 +78,17 @@ TEST(Shared, AParameterIsMadeOnceAndHandedOut) {
             "shared parameter e is [2, 3], but another layer wants [3, 3]");
 }
 
+TEST(Shared, ValuesAreThoseOfTheStackWhicheverLayerAsksFirst) {
+  const auto drawn = [](const std::string& path) {
+    Site site = {.path = path, .seed = 3};
+    site.shared = std::make_shared<Shared>();
+    const auto values = shared_normal(site, "p", {2, 3}, 0.5);
+    EXPECT_TRUE(shared_normal(site.at("later"), "p", {2, 3}, 0.5).is_same(values));
+    return values;
+  };
+  EXPECT_TRUE(drawn("layers.0").equal(drawn("layers.7")));
+}
+
 TEST(Hints, BiasesAndNormsDoNotDecay) {
   const Linear linear(site("bert"), 4, 5);
   EXPECT_TRUE(linear.hints().at("weight").decay);
