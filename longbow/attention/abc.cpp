@@ -67,6 +67,8 @@ class Abc : public AttentionImpl {
         scale_(1 / std::sqrt(static_cast<double>(site.shape.head()))) {
     const auto& shape = site.shape;
     const int64_t own = config.share_heads ? 1 : heads_, r = config.slots;
+    TORCH_CHECK(config.control == Control::position || !config.hide_unwritten,
+                "abc: hide_unwritten is for control: position; other controls write every slot");
     if (config.control == Control::position) {
       longest_ = config.max_length > 0 ? config.max_length
                  : site.cross          ? shape.source_length()
@@ -182,7 +184,7 @@ class Abc : public AttentionImpl {
     const int64_t b = heads.k.size(0), m = heads.k.size(2);
     const auto table = control_.to(wide(control_));
     if (positions.defined())
-      return table.index_select(1, positions.expand({b, m}).flatten())
+      return table.index_select(1, positions.expand({b, m}).flatten().clamp_max(longest_ - 1))
           .unflatten(1, {b, m})
           .transpose(0, 1)
           .expand({-1, heads_, -1, -1});

@@ -229,6 +229,21 @@ TEST(Abc, BothCausalFormsAreTheSame) {
                      tolerance(at::kDouble));
 }
 
+// A full lane beside one that still grows: padded tokens have no position of their own.
+TEST(Abc, ByPositionAFullLaneCanWait) {
+  const at::NoGradGuard no_grad;
+  const auto mixer = made("{slots: 3, control: position, max_length: 4}");
+  const auto x = random_normal({2, 4, kWidth}, 16);
+  Context first = {.mask = Mask::from_lengths(at::tensor({4, 3}, at::kLong), 4)},
+          second = {.mask = Mask::from_lengths(at::tensor({0, 1}, at::kLong), 1)},
+          causal = {.mask = {.causal = true}};
+  State state;
+  mixer->start(state, 2, 4, first);
+  (void)mixer->extend(x, state, first);
+  const auto y = mixer->extend(x.narrow(1, 3, 1), state, second);
+  EXPECT_NEAR_TENSOR(y[1], (*mixer)(x, causal)[1].narrow(0, 3, 1), tolerance(at::kDouble));
+}
+
 TEST(Abc, ClippedLogitsMoveNothingBeyond) {
   const auto mixer = made("{slots: 5, clip: 0.5}"), free = made("{slots: 5, clip: 0}");
   const auto x = random_normal({1, 9, kWidth}, 11);
@@ -296,6 +311,8 @@ TEST(Abc, RefusesWhatItsControlCannotDo) {
             "abc: 9 keys, but max_length is 8");
   EXPECT_EQ(error_of([&] { mixer->start(state, 1, 9, context); }),
             "abc: 9 keys, but max_length is 8");
+  EXPECT_EQ(error_of([] { (void)made("{hide_unwritten: true}"); }),
+            "abc: hide_unwritten is for control: position; other controls write every slot");
   Site unknown = kSite;
   unknown.shape.max_length = 0;
   EXPECT_EQ(error_of([&] { (void)made("{control: position}", unknown); }),
