@@ -65,14 +65,11 @@ class Abc : public AttentionImpl {
         heads_(site.shape.heads),
         path_(site.path),
         scale_(1 / std::sqrt(static_cast<double>(site.shape.head()))) {
-    const auto& shape = site.shape;
     const int64_t own = config.share_heads ? 1 : heads_, r = config.slots;
     TORCH_CHECK(config.control == Control::position || !config.hide_unwritten,
                 "abc: hide_unwritten is for control: position; other controls write every slot");
     if (config.control == Control::position) {
-      longest_ = config.max_length > 0 ? config.max_length
-                 : site.cross          ? shape.source_length()
-                                       : shape.max_length;
+      longest_ = config.max_length > 0 ? config.max_length : site.source_length();
       TORCH_CHECK(longest_ > 0, "abc: needs max_length, here or in the model");
       const double deviation = std::sqrt(2.0 / static_cast<double>(r + longest_));
       control_ =
@@ -80,9 +77,7 @@ class Abc : public AttentionImpl {
       return;
     }
     // Before a softmax over tokens a bias would be the same for all of them and cancel.
-    control_ = parameter(
-        "control",
-        initial_matrix(site, "control", own * r, site.cross ? shape.source_width() : shape.width));
+    control_ = parameter("control", initial_matrix(site, "control", own * r, site.source_width()));
     if (config.control == Control::gate)
       bias_ = parameter("gate_bias", at::full({own * r}, config.gate_bias), {.decay = false});
   }
@@ -127,8 +122,7 @@ class Abc : public AttentionImpl {
   Tensor weights(const Heads& heads, const Tensor& keep) const {
     if (config_.control == Control::position)
       return without_padding(by_position(heads, {}), keep).transpose(-2, -1);
-    const auto visible = keep.defined() ? keep.unsqueeze(1).unsqueeze(1) : keep;
-    return masked_softmax(logits(heads).transpose(-2, -1), visible);
+    return masked_softmax(logits(heads).transpose(-2, -1), visible_keys(keep));
   }
 
   Writing writing(const Heads& heads, const Context& context, State* state) const {

@@ -37,11 +37,11 @@ class Linformer : public MixerImpl {
   Linformer(const Site& site, const Config& config)
       : config_(config),
         heads_(site.shape.heads),
-        longest_(config.max_length > 0 ? config.max_length : source_length(site)),
+        longest_(config.max_length > 0 ? config.max_length : site.source_length()),
         path_(site.path),
         scale_(1 / std::sqrt(static_cast<double>(site.shape.head()))) {
     const auto& shape = site.shape;
-    const int64_t source = site.cross ? shape.source_width() : shape.width;
+    const int64_t source = site.source_width();
     TORCH_CHECK(longest_ > 0, "linformer: needs max_length, here or in the model");
     query_ = linear(site, "query", shape.width, shape.inner());
     key_ = linear(site, "key", source, shape.inner());
@@ -112,9 +112,6 @@ class Linformer : public MixerImpl {
     return shared_normal(site, site.cross ? "linformer_cross_e" : "linformer_e", shape, deviation);
   }
 
-  static int64_t source_length(const Site& site) {
-    return site.cross ? site.shape.source_length() : site.shape.max_length;
-  }
   Config config_;
   int64_t heads_, longest_;
   std::string path_;

@@ -62,7 +62,7 @@ class Luna : public MixerImpl {
         pack_heads_(config.pack_heads > 0 ? config.pack_heads : heads_),
         path_(site.path) {
     const auto& shape = site.shape;
-    const int64_t width = shape.width, source = site.cross ? shape.source_width() : width;
+    const int64_t width = shape.width, source = site.source_width();
     for (const int64_t heads : {heads_, pack_heads_})
       TORCH_CHECK(width % heads == 0, "luna: ", heads, " heads do not divide the width ", width,
                   " of the extra sequence");
@@ -124,8 +124,7 @@ class Luna : public MixerImpl {
 
   Packed pack(const Tensor& source, Context& context) const {
     const auto p = carried(context);  // [B or 1, R, C]
-    const auto& keep = context.mask.keep;
-    const auto real = keep.defined() ? keep.unsqueeze(1).unsqueeze(1) : Tensor();
+    const auto real = visible_keys(context.mask.keep);
     const auto split = [&](const Tensor& t) { return split_heads(t, pack_heads_); };
     const auto k = (*pack_key_)(source), v = config_.tied ? k : (*pack_value_)(source);
     const Weighing weighing = {config_.dropout, is_training(), path_ + ".pack"};

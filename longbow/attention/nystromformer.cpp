@@ -76,7 +76,7 @@ class Nystromformer : public AttentionImpl {
                v = clean(heads.v, keep);
     const bool short_cut =
         config_.shortcut && q.size(2) == config_.landmarks && k.size(2) == config_.landmarks;
-    const auto y = short_cut ? softmax_read(q, k, v, by_head(keep), {.path = path_}, context)
+    const auto y = short_cut ? softmax_read(q, k, v, visible_keys(keep), {.path = path_}, context)
                              : rebuilt(q, k, v, query_keep, keep, context);
     return (conv_.defined() && !crossing ? y + convolved(v) : y).to(heads.v.scalar_type());
   }
@@ -101,14 +101,15 @@ class Nystromformer : public AttentionImpl {
                keys = side(k, keep, r, left ? at::full_like(most, r) : most);
     Tensor columns, rows, pairs;  // landmarks that are there, of keys and of queries, and both
     if ((keep.defined() || query_keep.defined()) && (left || config_.segments == Segments::real)) {
-      columns = by_head(keys.filled);                    // [B, 1, 1, R]
-      rows = by_head(queries.filled).transpose(-2, -1);  // [B, 1, R, 1]
+      columns = visible_keys(keys.filled);                    // [B, 1, 1, R]
+      rows = visible_keys(queries.filled).transpose(-2, -1);  // [B, 1, R, 1]
       pairs = rows.logical_and(columns);
     }
     const auto k_mean = keys.means.transpose(-2, -1), k_rows = keys.rows.transpose(-2, -1);
-    const auto f1 = masked_softmax(q.matmul(k_mean), columns);                   // [B, H, N, R]
-    auto f2 = masked_softmax(queries.means.matmul(k_mean), pairs);               // [B, H, R, R]
-    auto f3 = masked_softmax(queries.means.matmul(k_rows), by_head(keys.real));  // [B, H, R, M]
+    const auto f1 = masked_softmax(q.matmul(k_mean), columns);      // [B, H, N, R]
+    auto f2 = masked_softmax(queries.means.matmul(k_mean), pairs);  // [B, H, R, R]
+    auto f3 =
+        masked_softmax(queries.means.matmul(k_rows), visible_keys(keys.real));  // [B, H, R, M]
     if (left && rows.defined()) {  // a landmark without tokens reads everything alike
       f2 = at::where(rows, f2, 1.0 / static_cast<double>(f2.size(-1)));
       f3 = at::where(rows, f3, 1.0 / static_cast<double>(f3.size(-1)));
@@ -166,10 +167,6 @@ class Nystromformer : public AttentionImpl {
   Tensor convolved(const Tensor& v) const {
     const auto filter = conv_.to(v.scalar_type()).unsqueeze(1).unsqueeze(-1);  // [H, 1, taps, 1]
     return at::conv2d(v, filter, {}, 1, at::IntArrayRef({config_.conv / 2, 0}), 1, heads_);
-  }
-
-  static Tensor by_head(const Tensor& flags) {  // [B, R] -> [B, 1, 1, R]
-    return flags.defined() ? flags.unsqueeze(1).unsqueeze(1) : flags;
   }
 
   Config config_;

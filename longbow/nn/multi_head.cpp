@@ -18,7 +18,7 @@ class MultiHead : public MixerImpl {
   MultiHead(const Site& site, Attention attention)
       : heads_(site.shape.heads), inner_(site.shape.inner()) {
     const auto& shape = site.shape;
-    const int64_t source = site.cross ? shape.source_width() : shape.width;
+    const int64_t source = site.source_width();
     query_ = linear(site, "query", shape.width, inner_);
     key_ = linear(site, "key", source, inner_);
     value_ = linear(site, "value", source, inner_);

@@ -47,6 +47,9 @@ struct Site {
   uint64_t seed = 0;
   std::shared_ptr<Shared> shared = {};
 
+  // Of what keys and values are made of: the memory, or the tokens themselves.
+  int64_t source_width() const { return cross ? shape.source_width() : shape.width; }
+  int64_t source_length() const { return cross ? shape.source_length() : shape.max_length; }
   Site at(const std::string& name) const;  // the same site one name further down
 };
 

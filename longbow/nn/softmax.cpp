@@ -24,6 +24,10 @@ Tensor softmax_read(const Tensor& q, const Tensor& k, const Tensor& v, const Ten
       .matmul(v);
 }
 
+Tensor visible_keys(const Tensor& keep) {
+  return keep.defined() ? keep.unsqueeze(1).unsqueeze(1) : keep;
+}
+
 Tensor visible_pairs(const Mask& mask, int64_t queries, int64_t keys, at::Device device) {
   Tensor visible;
   if (mask.causal) {
@@ -32,7 +36,7 @@ Tensor visible_pairs(const Mask& mask, int64_t queries, int64_t keys, at::Device
     visible = (at::arange(keys, options).unsqueeze(0) <= last).unsqueeze(0).unsqueeze(0);
   }
   if (mask.keep.defined()) {
-    const auto keep = mask.keep.unsqueeze(1).unsqueeze(1);
+    const auto keep = visible_keys(mask.keep);
     visible = visible.defined() ? visible.logical_and(keep) : keep.expand({-1, 1, queries, keys});
   }
   return visible;
@@ -72,7 +76,7 @@ Tensor fused_attention(const Heads& heads, const Mask& mask, double scale) {
   // A row without any key is computed on all of them and then set to zero, because the kernels
   // divide by its sum.
   const auto any = mask.keep.any(1, true);
-  const auto visible = mask.keep.logical_or(any.logical_not()).unsqueeze(1).unsqueeze(1);
+  const auto visible = visible_keys(mask.keep.logical_or(any.logical_not()));
   const auto y = sdpa(heads, visible, false, scale);
   return y * any.view({-1, 1, 1, 1}).to(y.scalar_type());
 }

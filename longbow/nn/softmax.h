@@ -7,6 +7,9 @@ namespace longbow {
 // is zero, and so is its gradient: hidden is a selection, never a large negative number.
 Tensor masked_softmax(const Tensor& scores, const Tensor& visible);
 
+// [B, 1, 1, M] from keep [B, M]: what all queries may read. Undefined = all.
+Tensor visible_keys(const Tensor& keep);
+
 // [1 or B, 1, N, M] bool from the rule: the quadratic form, for formulas and oracles. Undefined =
 // all visible.
 Tensor visible_pairs(const Mask& mask, int64_t queries, int64_t keys, at::Device device);

@@ -25,6 +25,15 @@ TEST(Shape, FillsInWhatIsLeftOut) {
   EXPECT_EQ(own.source_length(), 4);
 }
 
+TEST(Site, TheSourceIsTheMemoryOnlyWhereOneIsRead) {
+  Site site = {.shape = {.width = 6, .max_length = 8, .memory_width = 5, .memory_length = 9}};
+  EXPECT_EQ(site.source_width(), 6);
+  EXPECT_EQ(site.source_length(), 8);
+  site.cross = true;
+  EXPECT_EQ(site.source_width(), 5);
+  EXPECT_EQ(site.source_length(), 9);
+}
+
 TEST(Site, PathsAreJoinedWithDots) {
   EXPECT_EQ(Site{}.at("a").at("b").path, "a.b");
 }
