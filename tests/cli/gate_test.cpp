@@ -56,6 +56,7 @@ TEST(Gate, ANumberThatIsNoneBreaksEveryPromise) {
 
 TEST(Gate, AsksOnlyForWhatIsPromised) {
   EXPECT_EQ(found(Flaw::reads_padding, {.padding = Padding::refused}), "");
+  EXPECT_EQ(found(Flaw::reads_padding, {.padding = Padding::visible}), "");
   EXPECT_EQ(found(Flaw::reads_the_future, {.future = Future::refused}), "");
   EXPECT_EQ(found(Flaw::none, {.future = Future::exact, .bidirectional = false}), "");
 }
