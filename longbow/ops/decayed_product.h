@@ -9,9 +9,9 @@ enum class Fading { rows, columns };
 
 // The causal product of sums that fade: A_t = exp(g_t) A_{t-1} + y_t z_t^T, out_t = x_t^T A_t. x, y
 // [..., N, p], z [..., N, q]; g = log_decay <= 0 is [..., N, p or 1] for rows and [..., N, q or 1]
-// for columns. `sums` [..., p, q] are those before the first token, undefined = none, and become those
-// after the last.
-// No exponent is positive, so nothing overflows, and a decay of nothing, g = -1e30, is exact.
+// for columns. `sums` [..., p, q] are those before the first token, undefined = none, and become
+// those after the last. No exponent is positive, so nothing overflows, and a decay of nothing, g =
+// -1e30, is exact.
 at::Tensor decayed_product(const at::Tensor& x, const at::Tensor& y, const at::Tensor& z,
                            const at::Tensor& log_decay, Fading fading, at::Tensor& sums);
 
