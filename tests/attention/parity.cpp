@@ -104,7 +104,7 @@ Mask mask_of(const Case& c) {
 }
 
 void check_projected(const Case& c, const std::string& mechanism, const std::string& options,
-                     const Setter& more) {
+                     const Setter& more, const Compared& compared) {
   const auto x = c.at("x").requires_grad_();
   const std::string source = c.has("context") ? "context" : "memory";
   const bool crossing = c.has(source);
@@ -113,7 +113,11 @@ void check_projected(const Case& c, const std::string& mechanism, const std::str
   if (crossing) context.memory = c.at(source).requires_grad_();
   Layer layer(
       mechanism,
-      {.shape = {.width = x.size(2), .heads = heads, .head_width = inner / heads, .max_length = 64},
+      {.shape = {.width = x.size(2),
+                 .heads = heads,
+                 .head_width = inner / heads,
+                 .max_length = std::max<int64_t>(64, x.size(1)),
+                 .memory_length = crossing ? std::max<int64_t>(64, c.at(source).size(1)) : 0},
        .cross = crossing},
       options);
   const std::pair<const char*, const char*> names[] = {
@@ -125,22 +129,27 @@ void check_projected(const Case& c, const std::string& mechanism, const std::str
       layer.set(std::string(ours) + ".bias", c.at(std::string("b") + theirs));
   }
   if (more) more(layer);
-  Tensor rows;
-  if (context.mask.keep.defined() && !crossing)
+  Tensor rows = compared.rows;
+  if (compared.every_query && context.mask.keep.defined() && !crossing)
+    context.mask.query_keep = at::ones({x.size(0), x.size(1)}, at::kBool);
+  else if (context.mask.keep.defined() && !crossing)
     rows = context.mask.keep.unsqueeze(-1).to(at::kDouble);
   expect_output(c, layer(x, context), rows);
-  if (!probes_only(c, rows)) return;
+  if (compared.rows.defined() || !probes_only(c, rows)) return;
   expect_gradient(c, "x", x.grad());
   if (crossing) expect_gradient(c, source, context.memory.grad());
   for (const auto& [ours, theirs] : names)
     for (const auto& [part, letter] : {std::pair{".weight", "w"}, {".bias", "b"}})
       if (c.has(std::string("grad_") + letter + theirs))
         expect_gradient(c, std::string(letter) + theirs, layer.gradient(std::string(ours) + part));
+  for (const auto& [theirs, ours] : compared.gradients)
+    expect_gradient(c, theirs, layer.gradient(ours));
+  if (compared.after) compared.after(layer);
 }
 
 // They are laid side by side as channels of one token, and each projection picks its own.
 void check_core(const Case& c, const std::string& mechanism, const std::string& options,
-                const Setter& more, const Setter& after, bool as_memory) {
+                const Setter& more, const Compared& compared) {
   const bool tokens_first = c.text("layout") == "B,N,H,e";
   const auto channels = [&](const std::string& name) {
     const auto t = c.at(name);
@@ -149,12 +158,15 @@ void check_core(const Case& c, const std::string& mechanism, const std::string& 
   const auto q = channels("q").requires_grad_(), k = channels("k").requires_grad_(),
              v = channels("v").requires_grad_();
   const int64_t heads = c.at("q").size(tokens_first ? 2 : 1), inner = q.size(2);
-  const bool crossing = as_memory || q.size(1) != k.size(1);
-  Layer layer(
-      mechanism,
-      {.shape = {.width = 3 * inner, .heads = heads, .head_width = inner / heads, .max_length = 64},
-       .cross = crossing},
-      options);
+  const bool crossing = q.size(1) != k.size(1);
+  Layer layer(mechanism,
+              {.shape = {.width = 3 * inner,
+                         .heads = heads,
+                         .head_width = inner / heads,
+                         .max_length = std::max<int64_t>(64, q.size(1)),
+                         .memory_length = std::max<int64_t>(64, k.size(1))},
+               .cross = crossing},
+              options);
   const auto pick = [&](int64_t part) {
     auto weight = at::zeros({inner, 3 * inner}, at::kDouble);
     weight.narrow(1, part * inner, inner).copy_(at::eye(inner));
@@ -166,6 +178,9 @@ void check_core(const Case& c, const std::string& mechanism, const std::string& 
   layer.set("output.weight", pick(0).t());
   if (more) more(layer);
   Context context = {.mask = mask_of(c)};
+  const bool padded = context.mask.keep.defined() && !crossing;
+  if (compared.every_query && padded)
+    context.mask.query_keep = at::ones({q.size(0), q.size(1)}, at::kBool);
   Tensor x;
   if (!crossing) {
     x = at::cat({q, k, v}, 2);
@@ -176,7 +191,7 @@ void check_core(const Case& c, const std::string& mechanism, const std::string& 
   auto y = split_heads(layer(x, context).narrow(2, 0, inner), heads);
   if (tokens_first) y = y.transpose(1, 2);
   Tensor rows;
-  if (context.mask.keep.defined() && !crossing) {
+  if (padded && !compared.every_query) {
     rows = context.mask.keep.to(at::kDouble);
     rows = tokens_first ? rows.unsqueeze(-1).unsqueeze(-1) : rows.unsqueeze(1).unsqueeze(-1);
   }
@@ -189,7 +204,9 @@ void check_core(const Case& c, const std::string& mechanism, const std::string& 
   expect_gradient(c, "q", back(q.grad()));
   expect_gradient(c, "k", back(k.grad()));
   expect_gradient(c, "v", back(v.grad()));
-  if (after) after(layer);
+  for (const auto& [theirs, ours] : compared.gradients)
+    expect_gradient(c, theirs, layer.gradient(ours));
+  if (compared.after) compared.after(layer);
 }
 
 }  // namespace longbow::parity

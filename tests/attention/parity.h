@@ -51,14 +51,18 @@ Mask mask_of(const Case& c);
 
 // Cases with x, wq, wk, wv, wo and whatever biases there are; `more` sets what else the layer has.
 using Setter = std::function<void(Layer&)>;
+struct Compared {
+  bool every_query = false;  // padded ones read the real keys as others do, and are compared too
+  Tensor rows = {};  // [1, N, 1]: 1 for the queries to compare, without gradients; undefined = all
+  std::map<std::string, std::string> gradients = {};  // of the parameter, by its recorded name
+  Setter after = {};  // sees the layer with its gradients, where those can be compared
+};
 void check_projected(const Case& c, const std::string& mechanism, const std::string& options,
-                     const Setter& more = {});
+                     const Setter& more = {}, const Compared& compared = {});
 // Cases with q, k, v [B, H, N, D] (or [B, N, H, D] where the config says so) and no projections.
-// Keys of their own length are a memory; `as_memory` makes them one in any case, so that `keep`
-// hides keys alone and padded queries are compared too. `after` sees the layer with its gradients,
-// where those can be compared.
+// Keys of their own length are a memory.
 void check_core(const Case& c, const std::string& mechanism, const std::string& options,
-                const Setter& more = {}, const Setter& after = {}, bool as_memory = false);
+                const Setter& more = {}, const Compared& compared = {});
 // Whole stacks of x-transformers: attention and feed-forward layers in turn, by the library's
 // names.
 void check_stack(const Case& c, const std::string& mechanism, const std::string& options);
@@ -74,7 +78,7 @@ struct SetAside {
 
 struct Entry {
   std::vector<Check> checks;
-  std::string reason;  // of a case that is not read
+  std::string reason;  // of a case that is not reproduced, or only in part
 };
 const Entry* find_entry(const std::string& name);  // null when nobody knows the case
 

@@ -90,20 +90,19 @@ void check_free(const Case& c) {
   std::vector<Tensor> fars;
   for (const auto& far : weights.far) fars.push_back(whole(far));
   const auto near = whole(weights.near), far = at::stack(fars);
-  check_core(
-      c, "fmmformer", options_of_case(c, "blend: free"),
-      [&](Layer& layer) {
-        layer.set("attention.near", near);
-        layer.set("attention.far", far);
-      },
-      [&](Layer& layer) {
-        const auto sum = (near * layer.gradient("attention.near")).sum() +
-                         (far * layer.gradient("attention.far")).sum();
-        if (sum.requires_grad()) sum.backward();
-        for (size_t i = 0; i < names.size(); ++i)
-          if (ratios[i].defined() && ratios[i].grad().defined())
-            expect_gradient(c, names[i], ratios[i].grad());
-      });
+  check_core(c, "fmmformer", options_of_case(c, "blend: free"),
+             [&](Layer& layer) {
+               layer.set("attention.near", near);
+               layer.set("attention.far", far);
+             },
+             {.after = [&](Layer& layer) {
+               const auto sum = (near * layer.gradient("attention.near")).sum() +
+                                (far * layer.gradient("attention.far")).sum();
+               if (sum.requires_grad()) sum.backward();
+               for (size_t i = 0; i < names.size(); ++i)
+                 if (ratios[i].defined() && ratios[i].grad().defined())
+                   expect_gradient(c, names[i], ratios[i].grad());
+             }});
 }
 
 // Forms that are a blend of the row: its parameters are the ratios themselves.
@@ -139,14 +138,14 @@ void check_named(const Case& c) {
           ratios.push_back(maps > 1 && c.has(ratio_of(l)) ? c.at(ratio_of(l)) : at::ones({1}));
         if (product) layer.set("attention.ratio", at::stack(ratios).view({maps, 1, 1}));
       },
-      [&, &own = parameters](Layer& layer) {
+      {.after = [&, &own = parameters](Layer& layer) {
         for (const auto& [ours, theirs] : own)
           expect_gradient(c, theirs,
                           layer.gradient("attention." + ours).reshape(c.at(theirs).sizes()));
         for (int64_t l = 0; l < maps && maps > 1; ++l)
           if (c.has(ratio_of(l)))
             expect_gradient(c, ratio_of(l), layer.gradient("attention.ratio")[l].view({1}));
-      });
+      }});
 }
 
 const Reader lra("fmmformer-lra", {check_free, check_named});

@@ -6,7 +6,7 @@ namespace {
 void check_kvt(const Case& c) {
   const auto options = "{k: " + std::to_string(c.integer("topk")) + "}";
   if (!c.has("q")) return check_projected(c, "kvt", options);
-  check_core(c, "kvt", options, {}, {}, /*as_memory=*/true);
+  check_core(c, "kvt", options, {}, {.every_query = true});
 }
 
 // Keeps every score that equals the k-th.

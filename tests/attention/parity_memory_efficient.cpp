@@ -8,10 +8,10 @@ void check_memory_efficient(const Case& c) {
   check_core(c, "memory_efficient",
              "{query_chunk: " + std::to_string(c.integer("query_chunk", 256)) +
                  ", key_chunk: " + std::to_string(c.integer("key_chunk", 1024)) + "}",
-             {}, {}, /*as_memory=*/true);
+             {}, {.every_query = true});
 }
 void check_other_chunks(const Case& c) {
-  check_core(c, "memory_efficient", "{query_chunk: 5, key_chunk: 7}", {}, {}, /*as_memory=*/true);
+  check_core(c, "memory_efficient", "{query_chunk: 5, key_chunk: 7}", {}, {.every_query = true});
 }
 
 const Reader reader("memefficient", {check_memory_efficient, check_other_chunks});

@@ -21,7 +21,7 @@ void check_post_norm_layer(const Case& c) {
                           c.number("eps", 1e-12));
   };
   const auto x = leaf("x");
-  const Context context = {.mask = mask_of(c)};
+  Context context = {.mask = mask_of(c)};
   Layer layer("softmax",
               {.shape = {.width = x.size(2), .heads = c.integer("heads"), .max_length = x.size(1)}},
               "");
