@@ -8,7 +8,6 @@ void check_linear(const Case& c) {
 }
 
 const Reader idiap("linear-idiap-elu", {check_linear});
-const SetAside favor("linear-idiap-favor", "features of Performer");
 const SetAside lucid("linear-lucid",
                      "softmax features over channels and positions: not the paper's map");
 const SetAside fla("linear-attention",

@@ -7,26 +7,74 @@
 namespace longbow {
 namespace {
 
+Tensor scaled(const Tensor& x) {
+  return x / std::pow(static_cast<double>(x.size(-1)), 0.25);
+}
+
 // phi(x) as the paper writes it, without stabilisers; omega [1 or H, rows, D].
-Tensor features(const Tensor& x, const Tensor& omega, const std::string& map, double epsilon) {
-  const auto scaled = x / std::pow(static_cast<double>(x.size(-1)), 0.25);
-  const auto u = scaled.matmul(omega.transpose(-2, -1)), half = scaled.square().sum(-1, true) / 2;
-  if (map == "relu") return u.clamp_min(0) + epsilon;
-  return map == "softmax" ? (u - half).exp() : at::cat({(u - half).exp(), (-u - half).exp()}, -1);
+Tensor features(const Tensor& x, const Tensor& omega, const std::string& map) {
+  const auto u = scaled(x).matmul(omega.transpose(-2, -1)),
+             half = scaled(x).square().sum(-1, true) / 2;
+  const auto phi =
+      map == "softmax" ? (u - half).exp() : at::cat({(u - half).exp(), (-u - half).exp()}, -1);
+  return phi / std::sqrt(static_cast<double>(phi.size(-1)));
+}
+
+Tensor g(const std::string& kernel, const Tensor& u) {
+  if (kernel == "relu") return u.clamp_min(0);
+  if (kernel == "elu1") return at::where(u > 0, u + 1, u.exp());
+  if (kernel == "exp") return u.exp();
+  if (kernel == "softplus") return u.exp().log1p();
+  return kernel == "square" ? u * u : at::where(u < 0, -u, u);
+}
+
+// Features of queries and of keys; `real` [B, 1, M, 1] of 0 and 1 says which keys there are.
+std::pair<Tensor, Tensor> features(const Node& options, const Tensor& omega, bool causal,
+                                   const Tensor& q, const Tensor& k, const Tensor& real) {
+  const auto text = [&](const std::string& name) { return as_string(*options.find(name), name); };
+  const auto number = [&](const std::string& name) { return as_number(*options.find(name), name); };
+  const auto map = text("map");
+  if (map == "no_projection") {
+    const auto e = k.exp() * real;
+    return {q.exp() / q.exp().sum(-1, true), causal ? e : e / e.sum(2, true).clamp_min(1e-300)};
+  }
+  if (map == "relu" || map == "generalised") {
+    const auto kernel = map == "relu" ? map : text("kernel");
+    const auto phi = [&](const Tensor& x) {
+      const auto u = omega.defined() ? scaled(x).matmul(omega.transpose(-2, -1)) : scaled(x);
+      return g(kernel, u) + number("epsilon");
+    };
+    return {phi(q), phi(k) * real};
+  }
+  const double eps = number("eps_in_features");
+  if (eps == 0) return {features(q, omega, map), features(k, omega, map) * real};
+  const auto u = [&](const Tensor& x) {
+    const auto all = scaled(x).matmul(omega.transpose(-2, -1));
+    return map == "softmax" ? all : at::cat({all, -all}, -1);
+  };
+  const auto half = [](const Tensor& x) { return scaled(x).square().sum(-1, true) / 2; };
+  const auto u_k = at::where(real > 0, u(k), -1e300);
+  const double root = std::sqrt(static_cast<double>(u_k.size(-1)));
+  return {((u(q) - half(q) - u(q).amax(-1, true)).exp() + eps) / root,
+          ((u_k - half(k) - u_k.amax({2, 3}, true)).exp() + eps) * real / root};
 }
 
 const bool registered =
     oracle::add("performer", [](const torch::nn::Module& mixer, const Node& options,
                                 const Site& site, const Tensor& x, const Context& context) {
-      const auto map = as_string(*options.find("map"), "map");
-      const double epsilon = as_number(*options.find("epsilon"), "epsilon");
-      const auto omega = oracle::tensor_of(mixer, "attention.omega");
+      Tensor omega;
+      if (mixer.named_buffers().contains("attention.omega"))
+        omega = oracle::tensor_of(mixer, "attention.omega");
       return oracle::multi_head(
           mixer, site, x, context,
           [&](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible) {
-            const auto keys = features(k, omega, map, epsilon);
-            const auto weights = features(q, omega, map, epsilon).matmul(keys.transpose(-2, -1));
-            return oracle::weighted_mean(weights, v, visible);
+            const auto real = std::get<0>(visible.max(2)).unsqueeze(-1);  // [B, 1, M, 1]
+            const auto [a, b] = features(options, omega, context.mask.causal, q, k, real);
+            const auto weights = a.matmul(b.transpose(-2, -1)) * visible;
+            const auto sum = weights.sum(-1, true) +
+                             as_number(*options.find("eps_sums"), "eps_sums") * a.sum(-1, true) +
+                             as_number(*options.find("eps_denominator"), "eps_denominator");
+            return weights.matmul(v) / at::where(sum > 0, sum, 1.0);
           });
     });
 
@@ -108,31 +156,18 @@ TEST(Performer, ManyFeaturesAreSoftmax) {
 
 TEST(Performer, OneKeyGivesItsValue) {
   const auto x = random_normal({2, 1, kWidth}, 3);
-  for (const auto* options : {"", "{map: hyperbolic}", "{map: relu}"})
+  for (const auto* options :
+       {"", "{map: hyperbolic}", "{map: relu}", "{map: generalised, kernel: square}",
+        "{map: no_projection}", "{eps_in_features: 1e-4}"})
     EXPECT_NEAR_TENSOR(run(bare(options), x), x, tolerance(at::kDouble));
 }
 
-TEST(Performer, RowsOfABlockAreOrthogonal) {
+TEST(Performer, RowsAreOrthogonalAndAsLongAsAsked) {
   const auto gram_of = [](const Tensor& rows) { return rows.matmul(rows.transpose(-2, -1)); };
-  const auto omega = omega_of(bare("{features: 19}"))[0];
-  EXPECT_EQ(omega.sizes(), at::IntArrayRef({19, kWidth}));
-  for (const int64_t first : {0, 8, 16}) {
-    const auto gram = gram_of(omega.narrow(0, first, first == 16 ? 3 : 8));
-    EXPECT_NEAR_TENSOR(gram, gram.diagonal().diag(), (Tolerance{1e-5, 0}));
-  }
+  const auto gram = gram_of(omega_of(bare("{features: 8}"))[0]);
+  EXPECT_NEAR_TENSOR(gram, gram.diagonal().diag(), (Tolerance{1e-5, 0}));
   const auto fixed = omega_of(bare("{features: 8, norms: fixed}"))[0];
   EXPECT_NEAR_TENSOR(gram_of(fixed), 8 * at::eye(8, at::kDouble), (Tolerance{1e-5, 0}));
-}
-
-// Haar: without the signs of R's diagonal the first entries of Q are negative far too often. The
-// mean length of a row is that of a normal vector: E[chi^2] = D.
-TEST(Performer, RowsHaveNoPreferredDirection) {
-  const auto omega = omega_of(bare("{features: 8000}"))[0];
-  EXPECT_NEAR_TENSOR(omega.mean(0), at::zeros({kWidth}, at::kDouble), (Tolerance{0.05, 0}));
-  EXPECT_NEAR_TENSOR(omega.t().matmul(omega) / 8000, at::eye(kWidth, at::kDouble),
-                     (Tolerance{0.06, 0}));
-  const auto diagonal = omega.view({1000, kWidth, kWidth}).diagonal(0, 1, 2);
-  EXPECT_NEAR_TENSOR(diagonal.mean(0), at::zeros({kWidth}, at::kDouble), (Tolerance{0.15, 0}));
 }
 
 TEST(Performer, TheNumberOfFeatures) {
@@ -157,28 +192,10 @@ TEST(Performer, DrawsAnewWhileTrainingAndNeverInEvaluation) {
   EXPECT_NEAR_TENSOR(omega_of(mixer), first, kExact);
   after_step(mixer, 9);
   EXPECT_FALSE(omega_of(mixer).allclose(first));
-  EXPECT_EQ(mixer->named_buffers()["attention.draws"].item<int64_t>(), 1);
   const auto frozen = bare("{redraw: 0}");
   frozen->train();
   for (const int64_t step : {0, 9, 999}) after_step(frozen, step);
   EXPECT_NEAR_TENSOR(omega_of(frozen), first, kExact);
-}
-
-// The next draw follows from the seed and the number of draws, both of which a resumed run has.
-TEST(Performer, AResumedRunDrawsTheSame) {
-  const auto whole = bare("{redraw: 1}"), resumed = bare("{redraw: 1}"),
-             other = bare("{redraw: 1}", 4);
-  for (const auto& mixer : {whole, resumed, other}) mixer->train();
-  after_step(whole, 0);
-  const at::NoGradGuard no_grad;
-  for (auto& buffer : resumed->named_buffers())
-    buffer.value().copy_(whole->named_buffers()[buffer.key()]);
-  after_step(whole, 1);
-  after_step(resumed, 1);
-  after_step(other, 0);
-  after_step(other, 1);
-  EXPECT_NEAR_TENSOR(omega_of(resumed), omega_of(whole), kExact);
-  EXPECT_FALSE(omega_of(other).allclose(omega_of(whole)));
 }
 
 // A key whose exponents are hundreds above those before it, in float32: the maximum runs, so
@@ -213,7 +230,7 @@ TEST(Performer, TheRunningMaximumFollowsExtremeKeys) {
 TEST(Performer, CausallyItIsTheRecurrence) {
   const auto mixer = bare("{features: 12}");
   const auto x = random_normal({1, 140, kWidth}, 5);
-  const auto phi = features(x[0], omega_of(mixer)[0], "softmax", 0);
+  const auto phi = features(x[0], omega_of(mixer)[0], "softmax");
   auto sums = at::zeros({12, kWidth}, at::kDouble), z = at::zeros({12, 1}, at::kDouble);
   std::vector<Tensor> rows;
   for (int64_t t = 0; t < 140; ++t) {
@@ -245,6 +262,104 @@ TEST(Performer, EachOptionGivesOtherValues) {
                               "{features: 16, norms: fixed}", "{features: 15}"})
     EXPECT_FALSE(run(bare(options), x).allclose(y)) << options;
   EXPECT_FALSE(run(bare("{map: relu, epsilon: 1}"), x).allclose(run(bare("{map: relu}"), x)));
+  for (const auto* eps : {"eps_in_features", "eps_sums", "eps_denominator"}) {
+    const auto options = std::string("{features: 16, ") + eps + ": 0.1}";
+    EXPECT_FALSE(run(bare(options), x).allclose(y)) << eps;
+  }
+}
+
+// g by g, with Omega and without, against its formula at every pair.
+TEST(Performer, TheGeneralisedMapTakesAnyKernel) {
+  const auto x = random_normal({1, 12, kWidth}, 7);
+  for (const std::string kernel : {"relu", "elu1", "exp", "softplus", "square", "abs"})
+    for (const bool projection : {false, true}) {
+      const auto mixer =
+          bare("{map: generalised, features: " + std::string(projection ? "5" : "8") +
+               ", kernel: " + kernel + (projection ? "}" : ", projection: false}"));
+      EXPECT_EQ(mixer->named_buffers().contains("attention.omega"), projection);
+      const auto u = projection ? scaled(x).matmul(omega_of(mixer)[0].t()) : scaled(x);
+      const auto phi = g(kernel, u) + 1e-3;
+      const auto weights = phi.matmul(phi.transpose(-2, -1));
+      EXPECT_NEAR_TENSOR(run(mixer, x), weights.matmul(x) / weights.sum(-1, true),
+                         tolerance(at::kDouble))
+          << kernel;
+    }
+  EXPECT_NEAR_TENSOR(run(bare("{map: relu}"), x), run(bare("{map: generalised}"), x), kExact);
+}
+
+// A softmax over the channels of a query mixes means of the values, one for each channel of the
+// keys; all positions sum to one, so the output is within the hull of the values.
+TEST(Performer, WithoutAProjectionItIsEfficientAttention) {
+  const auto x = random_normal({1, 10, kWidth}, 8);
+  const auto mixer = bare("{map: no_projection}");
+  EXPECT_TRUE(mixer->buffers().empty());
+  const auto want = x[0].softmax(-1).matmul(x[0].softmax(0).t().matmul(x[0]));
+  EXPECT_NEAR_TENSOR(run(mixer, x)[0], want, tolerance(at::kDouble));
+  const auto weights = x[0].softmax(-1).matmul(x[0].exp().t()).tril();
+  EXPECT_NEAR_TENSOR(run(mixer, x, {.causal = true})[0],
+                     weights.matmul(x[0]) / weights.sum(-1, true), tolerance(at::kDouble));
+}
+
+// eps in the features pulls towards the mean of the values, all the more the larger it is.
+TEST(Performer, EpsInTheFeaturesPullsTowardsTheMean) {
+  const auto x = random_normal({1, 10, kWidth}, 9);
+  EXPECT_NEAR_TENSOR(run(bare("{eps_in_features: 1e6}"), x), x.mean(1, true).expand_as(x),
+                     (Tolerance{1e-4, 0}));
+  EXPECT_NEAR_TENSOR(run(bare("{eps_in_features: 1e-13}"), x), run(bare(""), x),
+                     (Tolerance{1e-9, 1e-9}));
+}
+
+// The factor of a key is common to the sum and to what is added, so a large one hides eps.
+TEST(Performer, EpsOfSumsAndDenominatorsIsInUnitsOfTheFeatures) {
+  const auto x = random_normal({1, 7, kWidth}, 10);
+  for (const std::string map : {"softmax", "hyperbolic"})
+    for (const bool causal : {false, true}) {
+      const auto mixer =
+          bare("{features: 6, eps_sums: 0.2, eps_denominator: 0.3, map: " + map + "}");
+      const auto phi = features(x[0], omega_of(mixer)[0], map);
+      auto weights = phi.matmul(phi.t());
+      if (causal) weights = weights.tril();
+      const auto sum = weights.sum(-1, true) + 0.2 * phi.sum(-1, true) + 0.3;
+      EXPECT_NEAR_TENSOR(run(mixer, x, {.causal = causal})[0], weights.matmul(x[0]) / sum,
+                         tolerance(at::kDouble));
+    }
+}
+
+// Its maxima are constants to the gradient though they do not cancel, as in the reference, so it is
+// no variant that the laws look at; its values are those of the formula, padded or not.
+TEST(Performer, EpsInTheFeaturesIsTheFormula) {
+  const Site site = {.shape = {.width = 12, .heads = 2}, .init = "xavier"};
+  const auto x = random_normal({2, 9, 12}, 12);
+  for (const std::string options : {"{features: 5, eps_in_features: 0.01}",
+                                    "{map: hyperbolic, features: 6, eps_in_features: 0.1, "
+                                    "eps_sums: 0.2, eps_denominator: 0.3, per_head: true}"}) {
+    const auto mixer = make_mixer("performer", site, options);
+    mixer->to(at::kDouble);
+    const auto resolved = find_mechanism("performer").resolve(parse_yaml(options, "test"));
+    for (const auto& keep : {Tensor(), Mask::from_lengths(at::tensor({9, 4}), 9).keep}) {
+      Context context = {.mask = {.keep = keep}};
+      const auto want = (*oracle::find("performer"))(*mixer, resolved, site, x, context);
+      EXPECT_NEAR_TENSOR((*mixer)(x, context), want, tolerance(at::kDouble));
+      auto loud = x.clone();
+      loud[1].narrow(0, 4, 5).fill_(50);
+      if (keep.defined()) EXPECT_NEAR_TENSOR((*mixer)(loud, context), want, tolerance(at::kDouble));
+    }
+  }
+}
+
+TEST(Performer, EpsInTheFeaturesIsNotCausal) {
+  const auto mixer = bare("{eps_in_features: 1e-4}");
+  const auto x = random_normal({1, 3, kWidth}, 11);
+  EXPECT_EQ(error_of([&] {
+              run(mixer, x, {.causal = true});
+            }).find("performer: is not causal; mechanisms that do: "),
+            0u);
+  EXPECT_EQ(error_of([&] {
+              State state;
+              Context context;
+              mixer->start(state, 1, 8, context);
+            }).find("performer: has no decoding state; mechanisms that do: "),
+            0u);
 }
 
 TEST(Performer, RefusesOptionsThatItDoesNotHave) {
@@ -252,7 +367,20 @@ TEST(Performer, RefusesOptionsThatItDoesNotHave) {
     return error_of([&] { (void)bare(options); });
   };
   EXPECT_EQ(message("{map: exp}"),
-            "performer options:1: performer.map is 'exp'; one of: softmax, hyperbolic, relu");
+            "performer options:1: performer.map is 'exp'; one of: softmax, hyperbolic, relu, "
+            "generalised, no_projection");
+  EXPECT_EQ(message("{map: generalised, kernel: cosine}"),
+            "performer options:1: performer.kernel is 'cosine'; one of: relu, elu1, exp, softplus, "
+            "square, abs");
+  for (const std::string name : {"eps_in_features", "eps_sums", "eps_denominator"})
+    EXPECT_EQ(message("{" + name + ": -1}"),
+              "performer options:1: performer." + name + " is -1, out of range; it may be >= 0");
+  EXPECT_EQ(message("{map: relu, eps_in_features: 1}"),
+            "performer: eps_in_features is for the maps softmax and hyperbolic");
+  EXPECT_EQ(message("{projection: false}"),
+            "performer: only the generalised map can do without its projection");
+  EXPECT_EQ(message("{map: no_projection, features: 5}"),
+            "performer: features is 5, but without a projection there are as many as channels, 8");
   EXPECT_EQ(message("{norms: chi}"),
             "performer options:1: performer.norms is 'chi'; one of: regular, fixed");
   EXPECT_EQ(message("{features: -1}"),

@@ -1,0 +1,115 @@
+#include "longbow/nn/positive_features.h"
+
+#include <ATen/ATen.h>
+
+#include "tests/support/oracle.h"
+#include "tests/support/tensor.h"
+
+namespace longbow {
+namespace {
+
+constexpr int64_t kFeatures = 5, kWidth = 3;
+
+Tensor logs(int64_t tokens, uint64_t seed) {
+  return 2 * random_normal({2, 2, tokens, kFeatures}, seed);
+}
+
+// exp(query_peak + key_peak) [values, weights]: what the sums stand for.
+FeatureSums whole(const PositiveSums& s) {
+  const auto unit = (s.query_peak + s.key_peak).exp();
+  return {s.sums.values * unit, s.sums.weights * unit};
+}
+
+TEST(PositiveFeatures, SumsAreThoseOfTheDenseWeights) {
+  for (const auto& [queries, keys] :
+       {std::pair<int64_t, int64_t>{9, 9}, {150, 150}, {4, 70}, {70, 4}})
+    for (const bool causal : {false, true}) {
+      const auto q = logs(queries, 1), k = logs(keys, 2);
+      const auto v = random_normal({2, 2, keys, kWidth}, 3);
+      const Context context = {.mask = {.causal = causal}};
+      const auto weights =
+          q.exp().matmul(k.exp().transpose(-2, -1)) * oracle::visible(context, 2, queries, keys);
+      const auto got = positive_sums(q, k, v, causal);
+      EXPECT_NEAR_TENSOR(whole(got).values, weights.matmul(v), tolerance(at::kDouble));
+      EXPECT_NEAR_TENSOR(whole(got).weights, weights.sum(-1, true), tolerance(at::kDouble));
+      EXPECT_NEAR_TENSOR(got.q * got.query_peak.exp(), q.exp(), tolerance(at::kDouble));
+    }
+}
+
+TEST(PositiveFeatures, ExtensionsContinueTheSums) {
+  const auto q = logs(11, 4), k = logs(11, 5);
+  const auto v = random_normal({2, 2, 11, kWidth}, 6);
+  const auto want = whole(positive_sums(q, k, v, true));
+  State state;
+  open_positive_sums(state, {.v = v}, kFeatures);
+  for (const auto& cut : {std::pair<int64_t, int64_t>{0, 7}, {7, 1}, {8, 3}}) {
+    const auto part = [&](const Tensor& x) { return x.narrow(2, cut.first, cut.second); };
+    const auto sums = whole(grow_positive_sums(part(q), part(k), part(v), state));
+    EXPECT_NEAR_TENSOR(sums.values, part(want.values), tolerance(at::kDouble));
+    EXPECT_NEAR_TENSOR(sums.weights, part(want.weights), tolerance(at::kDouble));
+  }
+}
+
+// Exponents in the hundreds overflow as numbers, not as peaks, also in float32.
+TEST(PositiveFeatures, NothingOverflows) {
+  auto k = logs(100, 7);
+  k.narrow(2, 50, 10).add_(500);
+  const auto q = (logs(100, 8) - 400).to(at::kFloat).requires_grad_();
+  const auto keys = k.to(at::kFloat).requires_grad_();
+  const auto v = random_normal({2, 2, 100, kWidth}, 9).to(at::kFloat);
+  for (const bool causal : {false, true}) {
+    const auto s = positive_sums(q, keys, v, causal);
+    EXPECT_TRUE(s.sums.values.isfinite().all().item<bool>());
+    (s.sums.values.sum() + s.sums.weights.sum()).backward();
+    EXPECT_TRUE(q.grad().isfinite().all().item<bool>());
+    EXPECT_TRUE(keys.grad().isfinite().all().item<bool>());
+    EXPECT_NEAR_TENSOR(s.key_peak.narrow(2, 0, 1),
+                       keys.detach().narrow(2, 0, causal ? 1 : 100).amax({2, 3}, true), kExact);
+  }
+}
+
+TEST(PositiveFeatures, APaddedKeyIsNotThere) {
+  const auto q = logs(6, 10), k = logs(6, 11), v = random_normal({2, 2, 6, kWidth}, 12);
+  const auto keep = Mask::from_lengths(at::tensor({6, 4}, at::kLong), 6).keep;
+  auto loud = k.clone();
+  loud[1].narrow(1, 4, 2).fill_(900);
+  const auto got = positive_sums(q, without_padded_logs(loud, keep), v, false);
+  const auto alone = positive_sums(q, k.narrow(2, 0, 4), v.narrow(2, 0, 4), false);
+  EXPECT_NEAR_TENSOR(got.sums.values[1], alone.sums.values[1], tolerance(at::kDouble));
+  EXPECT_NEAR_TENSOR(got.sums.weights[1], alone.sums.weights[1], tolerance(at::kDouble));
+  const auto none =
+      positive_sums(q, without_padded_logs(k, at::zeros({2, 6}, at::kBool)), v, false);
+  EXPECT_NEAR_TENSOR(none.sums.weights, at::zeros({2, 2, 6, 1}), kExact);
+}
+
+TEST(PositiveFeatures, LogarithmsAreThoseOfTheFormula) {
+  const auto x = random_normal({1, 2, 4, 16}, 13), omega = random_normal({1, 5, 16}, 14);
+  const auto u = (x / 2).matmul(omega[0].t());  // 16^(1/4) = 2
+  const auto half = (x / 2).square().sum(-1, true) / 2;
+  EXPECT_NEAR_TENSOR(log_features(x, omega, false).exp(), (u - half).exp() / std::sqrt(5.0),
+                     tolerance(at::kDouble));
+  EXPECT_NEAR_TENSOR(log_features(x, omega, true).exp(),
+                     at::cat({(u - half).exp(), (-u - half).exp()}, -1) / std::sqrt(10.0),
+                     tolerance(at::kDouble));
+}
+
+TEST(PositiveFeatures, TheirProductsAreExponentialsOnAverage) {
+  const auto q = 0.5 * random_normal({1, 1, 6, 8}, 15), k = 0.5 * random_normal({1, 1, 6, 8}, 16);
+  const auto omega = random_normal({1, 200000, 8}, 17);
+  const auto want = (q.matmul(k.transpose(-2, -1)) / std::sqrt(8.0)).exp();
+  for (const bool mirrored : {false, true}) {
+    const auto phi = [&](const Tensor& x) { return log_features(x, omega, mirrored).exp(); };
+    EXPECT_NEAR_TENSOR(phi(q).matmul(phi(k).transpose(-2, -1)), want, (Tolerance{0.01, 0.01}));
+  }
+}
+
+TEST(PositiveFeatures, TheUsualNumber) {
+  EXPECT_EQ(usual_features(64, false), 266);
+  EXPECT_EQ(usual_features(8, false), 16);
+  EXPECT_EQ(usual_features(10, true), 22);  // 10 ln 10 = 23.03
+  EXPECT_EQ(usual_features(1, false), 1);
+  EXPECT_EQ(usual_features(1, true), 2);
+}
+
+}  // namespace
+}  // namespace longbow
