@@ -15,6 +15,7 @@
 
 #include "longbow/attention/mechanism.h"
 #include "longbow/nn/feature_attention.h"
+#include "longbow/nn/random_features.h"
 
 namespace longbow {
 namespace {
@@ -28,21 +29,30 @@ constexpr std::array<std::string_view, 3> names_of(Gate) {
   return {"none", "head", "shared"};
 }
 
+enum class Clamp { proportional, value, magnitude };
+constexpr std::array<std::string_view, 3> names_of(Clamp) {
+  return {"proportional", "value", "magnitude"};
+}
+
 struct Config {
   Map map = Map::gaussian;
   int64_t features = 64;
+  double feature_scale = 0;
   double temperature = 1;
   Gate gate = Gate::none;
   double gate_bias = 3;
   bool orthogonal = false;
   int64_t redraw = 1000;
   int64_t pool = 0;
+  Clamp clamp = Clamp::proportional;
   double floor = 1e-2;
 };
 template <class V>
 void fields(V& v, Config& c) {
   v("map", c.map, "features: sine and cosine of each projection, or its positive part");
   v("features", c.features, "R, random projections of each head", range(1, 65536));
+  v("feature_scale", c.feature_scale,
+    "multiplies the features, which matters against the floor alone; 0 = 1 / sqrt(R)", at_least(0));
   v("temperature", c.temperature, "T, divides the projections", above(0));
   v("gate", c.gate, "forgetting: none, a gate for each head, or one for all (then causal only)");
   v("gate_bias", c.gate_bias,
@@ -53,52 +63,35 @@ void fields(V& v, Config& c) {
     "matrices drawn once, from which training picks anew and evaluation takes the first; 0 = no "
     "pool",
     range(0, 65536));
-  v("floor", c.floor, "smallest denominator, in units of the keys that are seen", above(0));
-}
-
-// out_t = sum over i <= t of exp(G_t - G_i) (q_t . k_i) z_i plus what the sums before hold, where G
-// adds up log_decay [B, 1 or H, N, 1]; the sums [B, H, R, E] become those after. In chunks, with G
-// counted from the start of each, so that no exponent is positive.
-Tensor decayed_product(const Tensor& q, const Tensor& k, const Tensor& z, const Tensor& log_decay,
-                       Tensor& sums) {
-  const int64_t length = q.size(2), chunk = std::clamp<int64_t>(length, 1, 64);
-  const int64_t chunks = (length + chunk - 1) / chunk;
-  const auto cut = [&](const Tensor& t) {  // [B, H, chunks, chunk, …]
-    return at::constant_pad_nd(t, {0, 0, 0, chunks * chunk - length}).unflatten(2, {chunks, chunk});
-  };
-  const auto a = cut(q), b = cut(k), c = cut(z), g = cut(log_decay).cumsum(-2);
-  const auto whole = g.narrow(-2, chunk - 1, 1);
-  const auto future = at::ones({chunk, chunk}, g.options().dtype(at::kBool)).triu(1);
-  const auto decay = (g - g.transpose(-2, -1)).masked_fill(future, -INFINITY).exp();
-  const auto inside = (a.matmul(b.transpose(-2, -1)) * decay).matmul(c);
-  const auto added = (b * (whole - g).exp()).transpose(-2, -1).matmul(c);  // [B, H, chunks, R, E]
-  std::vector<Tensor> before;
-  for (int64_t i = 0; i < chunks; ++i) {
-    before.push_back(sums);
-    sums = sums * whole.select(2, i).exp() + added.select(2, i);
-  }
-  const auto outside = (a * g.exp()).matmul(at::stack(before, 2));
-  return (inside + outside).flatten(2, 3).narrow(2, 0, length);
+  v("clamp", c.clamp,
+    "a denominator s becomes at least the floor in proportion to the keys that are seen; "
+    "max(s, floor); or max(|s|, floor)");
+  v("floor", c.floor, "smallest denominator, in units of the keys that are seen or as it is",
+    above(0));
 }
 
 class Rfa : public AttentionImpl {
  public:
   Rfa(const Site& site, const Config& config)
-      : config_(config), site_(site), heads_(site.shape.heads) {
+      : config_(config),
+        projections_(*this, site, "projections",
+                     {.matrices = site.shape.heads,
+                      .rows = config.features,
+                      .width = site.shape.head(),
+                      .orthogonal = config.orthogonal,
+                      .redraw = config.redraw,
+                      .pool = checked_pool(site, config)}) {
     const double t = config.temperature;
+    scale_ = config.feature_scale > 0 ? config.feature_scale
+                                      : 1 / std::sqrt(static_cast<double>(config.features));
     // What opposite vectors weigh in the gaussian kernel, perpendicular ones in the other.
-    least_ = config.floor * (config.map == Map::gaussian ? std::exp(-2 / (t * t))
-                                                         : 0.5 / std::numbers::pi / t / t);
-    sigma_ = parameter("sigma", at::ones({heads_, 1, site.shape.head()}), {.decay = false});
-    if (config.pool > 0) {
-      TORCH_CHECK(config.pool >= heads_, "rfa: a pool of ", config.pool, " matrices, but ", heads_,
-                  " heads take one each");
-      pool_ = register_buffer("pool", drawn(config.pool, 0));
-    }
-    projections_ = register_buffer(
-        "projections", pool_.defined() ? pool_.narrow(0, 0, heads_).clone() : drawn(heads_, 0));
+    least_ =
+        config.floor * scale_ * scale_ * static_cast<double>(config.features) *
+        (config.map == Map::gaussian ? std::exp(-2 / (t * t)) : 0.5 / std::numbers::pi / t / t);
+    sigma_ =
+        parameter("sigma", at::ones({site.shape.heads, 1, site.shape.head()}), {.decay = false});
     if (config.gate == Gate::none) return;
-    const int64_t gates = config.gate == Gate::head ? heads_ : 1;
+    const int64_t gates = config.gate == Gate::head ? site.shape.heads : 1;
     gate_ =
         register_module("gate", std::make_shared<Linear>(site.at("gate"), site.shape.width, gates));
     const at::NoGradGuard no_grad;
@@ -140,46 +133,23 @@ class Rfa : public AttentionImpl {
     return normalised({y.narrow(-1, 0, d), y.narrow(-1, d, 1)}, -kept.expm1(), heads);
   }
 
-  // A function of seed and step, whatever the device, and in place: a captured graph sees it.
-  void after_step(int64_t step) override {
-    if (config_.redraw == 0 || (step + 1) % config_.redraw != 0) return;
-    const at::NoGradGuard no_grad;
-    if (!pool_.defined()) {
-      projections_.copy_(drawn(heads_, step + 1));
-      return;
-    }
-    const auto order =
-        Random::from_seed(site_.seed, step + 1).uniform({config_.pool}, draw("pick"));
-    projections_.copy_(
-        pool_.index_select(0, order.argsort().narrow(0, 0, heads_).to(pool_.device())));
-  }
+  void after_step(int64_t step) override { projections_.after_step(step); }
 
  private:
-  std::string draw(const std::string& what) const { return "rfa " + site_.at(what).path; }
-
-  // [count, R, D] standard normal numbers; orthogonal ones have the lengths of normal rows too, and
-  // the signs make the rotation uniform.
-  Tensor drawn(int64_t count, int64_t step) const {
-    const auto random = Random::from_seed(site_.seed, step);
-    const int64_t r = config_.features, d = site_.shape.head();
-    const auto rows = random.normal({count, r, d}, draw("projections"));
-    if (!config_.orthogonal) return rows;
-    const auto [q, upper] =
-        at::linalg_qr(random.normal({count, (r + d - 1) / d, d, d}, draw("rotations")));
-    const auto rotation = q * upper.diagonal(0, -2, -1).sign().unsqueeze(-2);
-    return rotation.transpose(-2, -1).flatten(1, 2).narrow(1, 0, r) * rows.norm(2, {-1}, true);
+  static int64_t checked_pool(const Site& site, const Config& config) {
+    TORCH_CHECK(config.pool == 0 || config.pool >= site.shape.heads, "rfa: a pool of ", config.pool,
+                " matrices, but ", site.shape.heads, " heads take one each");
+    return config.pool;
   }
 
   // Lengths, angles and sums are float32 at least.
   Tensor features(const Tensor& x) const {
     const auto type = wide(x);
     const auto y = x.to(type), unit = y / (y.norm(2, {-1}, true) + 1e-3);
-    const auto omega =
-        pool_.defined() && !is_training() ? pool_.narrow(0, 0, heads_) : projections_;
-    const auto w = sigma_.to(type) * omega.to(type) / config_.temperature;  // [H, R, D]
-    const auto wx = unit.matmul(w.transpose(-2, -1));                       // [B, H, N, R]
+    const auto w = sigma_.to(type) * (*projections_).to(type) / config_.temperature;  // [H, R, D]
+    const auto wx = unit.matmul(w.transpose(-2, -1));  // [B, H, N, R]
     const auto phi = config_.map == Map::gaussian ? at::cat({wx.sin(), wx.cos()}, -1) : wx.relu();
-    return phi / std::sqrt(static_cast<double>(config_.features));
+    return phi * scale_;
   }
 
   Tensor key_features(const Heads& heads, const Context& context) const {
@@ -205,19 +175,24 @@ class Rfa : public AttentionImpl {
   }
 
   // Sines and cosines have signs, and so may the estimate of a small sum: it is kept above delta,
-  // which is in proportion to `seen`, the keys in it. Without any the output is 0 / 1.
+  // which is in proportion to `seen`, the keys in it. Without any the output is 0 / 1. The other
+  // rules are those of the reference.
   Tensor normalised(const FeatureSums& sums, const Tensor& seen, const Heads& heads) const {
     const auto mass = seen.to(sums.weights.scalar_type());
-    const auto delta = at::where(mass > 0, mass * least_, 1.0);
-    return (sums.values / at::maximum(sums.weights, delta)).to(heads.v.scalar_type());
+    Tensor denominator;
+    if (config_.clamp == Clamp::proportional)
+      denominator = at::maximum(sums.weights, at::where(mass > 0, mass * least_, 1.0));
+    else if (config_.clamp == Clamp::value)
+      denominator = sums.weights.clamp_min(config_.floor);
+    else
+      denominator = sums.weights.abs().clamp_min(config_.floor);
+    return (sums.values / denominator).to(heads.v.scalar_type());
   }
 
   Config config_;
-  Site site_;
-  int64_t heads_;
-  double least_;
-  Tensor sigma_;               // [H, 1, D]
-  Tensor projections_, pool_;  // [H, R, D], [P, R, D] or undefined
+  RandomMatrices projections_;  // [H, R, D]
+  double scale_ = 1, least_ = 0;
+  Tensor sigma_;  // [H, 1, D]
   std::shared_ptr<Linear> gate_;
 };
 
@@ -249,7 +224,9 @@ Mechanism rfa_mechanism() {
                     {"gated", "{gate: head}"},
                     {"shared", "{gate: shared, gate_bias: 0, map: arccos}"},
                     {"orthogonal", "{orthogonal: true, features: 30, temperature: 1.5}"},
-                    {"pool", "{pool: 5}"}}},
+                    {"pool", "{pool: 5}"},
+                    {"reference", "{feature_scale: 0.1, clamp: value, floor: 1}"},
+                    {"magnitude", "{gate: head, clamp: magnitude, floor: 1e-3}"}}},
       promises, make);
 }
 

@@ -19,11 +19,12 @@ Tensor unit(const Tensor& x) {
 }
 
 // The smallest denominator for one visible key.
-double least_for(const Node& options) {
+double least_for(const Node& options, double scale) {
   const double t = as_number(*options.find("temperature"), "temperature"),
                floor = as_number(*options.find("floor"), "floor");
   const bool gaussian = as_string(*options.find("map"), "map") == "gaussian";
-  return floor * (gaussian ? std::exp(-2 / (t * t)) : 1 / (2 * std::numbers::pi * t * t));
+  const double unit = scale * scale * as_number(*options.find("features"), "features");
+  return floor * unit * (gaussian ? std::exp(-2 / (t * t)) : 1 / (2 * std::numbers::pi * t * t));
 }
 
 // log g_t and log(1 - g_t), [B, 1 or H, N].
@@ -40,12 +41,16 @@ Tensor dense(const torch::nn::Module& mixer, const Node& options, const Site& si
   const bool gaussian = as_string(*options.find("map"), "map") == "gaussian",
              gated = as_string(*options.find("gate"), "gate") != "none";
   const double r = as_number(*options.find("features"), "features"),
-               t = as_number(*options.find("temperature"), "temperature");
+               t = as_number(*options.find("temperature"), "temperature"),
+               floor = as_number(*options.find("floor"), "floor"),
+               given = as_number(*options.find("feature_scale"), "feature_scale"),
+               scale = given > 0 ? given : 1 / std::sqrt(r);
+  const auto clamp = as_string(*options.find("clamp"), "clamp");
   const auto w = oracle::tensor_of(mixer, "attention.sigma") *
                  oracle::tensor_of(mixer, "attention.projections") / t;
   const auto phi = [&](const Tensor& y) {
     const auto wy = unit(y).matmul(w.transpose(-2, -1));
-    return (gaussian ? at::cat({wy.sin(), wy.cos()}, -1) : wy.clamp_min(0)) / std::sqrt(r);
+    return (gaussian ? at::cat({wy.sin(), wy.cos()}, -1) : wy.clamp_min(0)) * scale;
   };
   return oracle::multi_head(
       mixer, site, x, context,
@@ -61,9 +66,10 @@ Tensor dense(const torch::nn::Module& mixer, const Node& options, const Site& si
                                 .exp();
         }
         const auto weights = phi(q).matmul(phi(k).transpose(-2, -1)) * share;
-        const auto seen = share.sum(-1, true);
-        const auto least = at::where(seen > 0, seen * least_for(options), 1.0);
-        return weights.matmul(v) / at::maximum(weights.sum(-1, true), least);
+        const auto sum = weights.sum(-1, true), seen = share.sum(-1, true);
+        auto least = at::where(seen > 0, seen * least_for(options, scale), 1.0);
+        if (clamp != "proportional") least = at::full_like(sum, floor);
+        return weights.matmul(v) / at::maximum(clamp == "magnitude" ? sum.abs() : sum, least);
       });
 }
 const bool registered = oracle::add("rfa", dense);
@@ -291,6 +297,25 @@ TEST(Rfa, FloorIsTheSmallestDenominator) {
   }
 }
 
+// max(s, 1) or max(|s|, 1) with features a tenth of sines and cosines: the rules of the reference.
+TEST(Rfa, TheRulesOfTheReferenceAreOptions) {
+  const auto x = random_normal({1, 40, kWidth}, 11);
+  Context context = {
+      .mask = {.causal = true}};  // early queries see few keys, whose sum may be negative
+  const auto run = [&](const std::string& options) {
+    return (*made("{features: 2, temperature: 0.3, " + options + "}"))(x, context);
+  };
+  const auto sums = run("feature_scale: 0.1, clamp: value, floor: 1e6") * 1e6;
+  EXPECT_NEAR_TENSOR(run("feature_scale: 0.2, clamp: value, floor: 4e6") * 1e6, sums,
+                     tolerance(at::kDouble));
+  const auto value = run("feature_scale: 0.1, clamp: value, floor: 1e-9"),
+             magnitude = run("feature_scale: 0.1, clamp: magnitude, floor: 1e-9");
+  EXPECT_FALSE(value.allclose(magnitude)) << "no sum is negative, so nothing was tested";
+  EXPECT_NEAR_TENSOR(run("feature_scale: 7, clamp: magnitude, floor: 1e-30"),
+                     run("clamp: magnitude, floor: 1e-30"), (Tolerance{1e-9, 1e-9}));
+  EXPECT_NEAR_TENSOR(run("feature_scale: 7"), run("feature_scale: 0"), (Tolerance{1e-9, 1e-9}));
+}
+
 TEST(Rfa, OrthogonalRowsAreSoInGroupsAndAsLongAsOthers) {
   const auto w = projections(made("{orthogonal: true, features: 3000}"));  // [H, 3000, 3]
   const auto groups = w.view({kHeads, 1000, kHead, kHead});
@@ -306,6 +331,9 @@ TEST(Rfa, ProjectionsAreDrawnAnewEveryFewSteps) {
   const auto mixer = made("{redraw: 10}"), resumed = made("{redraw: 10}"),
              fixed = made("{redraw: 0}");
   const auto first = projections(mixer), always = projections(fixed);
+  after_step(mixer, 9);  // in evaluation nothing moves
+  EXPECT_NEAR_TENSOR(projections(mixer), first, kExact);
+  for (const auto& each : {mixer, resumed, fixed}) each->train();
   for (int64_t step = 0; step < 9; ++step) after_step(mixer, step);
   EXPECT_NEAR_TENSOR(projections(mixer), first, kExact);
   for (int64_t step = 9; step < 20; ++step) {
@@ -366,6 +394,10 @@ TEST(Rfa, RefusesOptionsThatItDoesNotHave) {
             "rfa options:1: rfa.map is 'relu'; one of: gaussian, arccos");
   EXPECT_EQ(error_of([] { (void)made("{gate: both}"); }),
             "rfa options:1: rfa.gate is 'both'; one of: none, head, shared");
+  EXPECT_EQ(error_of([] { (void)made("{clamp: abs}"); }),
+            "rfa options:1: rfa.clamp is 'abs'; one of: proportional, value, magnitude");
+  EXPECT_EQ(error_of([] { (void)made("{feature_scale: -1}"); }),
+            "rfa options:1: rfa.feature_scale is -1, out of range; it may be >= 0");
   EXPECT_EQ(error_of([] { (void)made("{features: 0}"); }),
             "rfa options:1: rfa.features is 0, out of range; it may be 1..65536");
   EXPECT_EQ(error_of([] { (void)made("{temperature: 0}"); }),
