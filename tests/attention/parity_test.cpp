@@ -32,7 +32,6 @@ const SetAside kMissing[] = {
     {"routing", kNoRow},
     {"s4d", kNoRow},
     {"s5", kNoRow},
-    {"scatterbrain", kNoRow},
     {"settransformer", kNoRow},
     {"simple-gla", kNoRow},
     {"sinkhorn", kNoRow},

@@ -1,0 +1,249 @@
+// Scatterbrain (Chen et al., 2021, arXiv:2110.15343): few pairs exactly, all others by positive
+// random features, and none counted twice. With S(i) the keys that query i treats exactly,
+//   M_ij = exp(s_ij), j in S(i);   w_ij = phi(q_i) . phi(k_j), all others;   o = rows of M V / M 1,
+//   s_ij = q_i . k_j / sqrt D,   E[w_ij] = exp(s_ij)  (Performer's features),
+// in linear time: the features' sums over all keys, plus sum_(j in S(i)) (exp(s_ij) - w_ij) [v_j,
+// 1]. Terms are relative to c_i = max(largest s_ij of S(i), largest exponent of the features), so
+// no exponent is above zero. S(i) is a window, or the pairs that fall into the same group when
+// queries and keys are hashed, sorted and cut; over several rounds a pair found n times counts 1 /
+// n each. Softmax attention when S(i) holds all keys, Performer when it is empty.
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+#include "longbow/attention/mechanism.h"
+#include "longbow/nn/band.h"
+#include "longbow/nn/groups.h"
+#include "longbow/nn/positive_features.h"
+#include "longbow/nn/random_features.h"
+#include "longbow/nn/softmax.h"
+
+namespace longbow {
+namespace {
+
+enum class Support { local, clusters, angular };
+constexpr std::array<std::string_view, 3> names_of(Support) {
+  return {"local", "clusters", "angular"};
+}
+enum class Map { softmax, hyperbolic };
+constexpr std::array<std::string_view, 2> names_of(Map) {
+  return {"softmax", "hyperbolic"};
+}
+
+struct Config {
+  Support support = Support::local;
+  int64_t window = 64;
+  int64_t rounds = 1;
+  int64_t buckets = 16;
+  Map map = Map::hyperbolic;
+  int64_t features = 0;
+  RowNorms norms = RowNorms::regular;
+  bool per_head = false;
+  int64_t redraw = 1000;
+  double dropout = 0;
+};
+template <class V>
+void fields(V& v, Config& c) {
+  v("support", c.support,
+    "exact pairs: a window around the query; clusters of equal size, sorted by a projection; or "
+    "chunks sorted by angle, with the chunk before");
+  v("window", c.window, "c, keys in the window, of a cluster or of a chunk", range(0, 65536));
+  v("rounds", c.rounds, "how often clusters or chunks are formed, each time by other hashes",
+    range(1, 64));
+  v("buckets", c.buckets, "buckets of the angular hash, an even number", range(2, 65536));
+  v("map", c.map, "features exp(u - x.x / 2), or of u and -u from half as many rows");
+  v("features", c.features, "R, random features; 0 = D ln D", range(0, 65536));
+  v("norms", c.norms, "lengths of the drawn rows: as those of normal vectors, or all sqrt(D)");
+  v("per_head", c.per_head, "each head has its own features");
+  v("redraw", c.redraw, "training steps between two draws; 0 = never", at_least(0));
+  v("dropout", c.dropout, "rate on the exact weights; a dropped pair is not estimated either",
+    range(0, 0.99));
+}
+
+class Scatterbrain : public AttentionImpl {
+ public:
+  Scatterbrain(const Site& site, const Config& config)
+      : config_(config),
+        path_(site.path),
+        width_(site.shape.head()),
+        scale_(1 / std::sqrt(static_cast<double>(width_))),
+        mirrored_(config.map == Map::hyperbolic),
+        features_(config.features > 0 ? config.features : usual_features(width_, mirrored_)),
+        omega_(*this, site, "omega",
+               {.matrices = config.per_head ? site.shape.heads : 1,
+                .rows = mirrored_ ? (features_ + 1) / 2 : features_,
+                .width = width_,
+                .norms = config.norms,
+                .redraw = config.redraw}) {
+    TORCH_CHECK(!mirrored_ || features_ % 2 == 0,
+                "scatterbrain: hyperbolic features come in pairs, but features is ", features_);
+    const bool local = config.support == Support::local;
+    TORCH_CHECK(!local || config.rounds == 1, "scatterbrain: a window is the same in each of ",
+                config.rounds, " rounds");
+    if (local) return;
+    TORCH_CHECK(config.window > 0, "scatterbrain: groups of no keys; window must be above 0");
+    TORCH_CHECK(config.buckets % 2 == 0, "scatterbrain: buckets come in pairs, but there are ",
+                config.buckets);
+    const bool angular = config.support == Support::angular;
+    hashes_.emplace(*this, site, "hashes",
+                    Draw{.matrices = config.rounds,
+                         .rows = angular ? config.buckets / 2 : 1,
+                         .width = angular ? width_ : width_ + 2,
+                         .orthogonal = false,
+                         .redraw = config.redraw});
+  }
+
+  Tensor attend(const Heads& heads, Context& context) override {
+    const auto logs = without_padded_logs(logs_of(heads.k), context.mask.keep);
+    const auto far = positive_sums(logs_of(heads.q), logs, heads.v, context.mask.causal);
+    const auto queries = side_by_side(heads, far), keys = side_by_side(heads, logs);
+    if (hashes_) return joined(far, hashed(queries, keys, context), heads);
+    if (config_.window == 0) return joined(far, {}, heads);
+    const Band band(heads.q.size(2), back(), context.mask.causal ? 0 : ahead());
+    const auto visible = band.visible(context.mask.keep, heads.q.device());
+    const auto near = nearby(band.queries(queries), band.keys(keys), visible, context);
+    return joined(far, {band.rows(near)}, heads);
+  }
+
+  // The sums of the features, and a ring of what a window may still read.
+  void open(State& state, const Heads& empty, int64_t capacity, Context&) override {
+    open_positive_sums(state, empty, features_);
+    open_ring(state, empty, 2 * width_ + features_, back(), capacity);
+  }
+
+  Tensor grow(const Heads& all, State& state, Context& context) override {
+    return in_pieces(all, context, ring_size(state), [&](const Heads& heads, Context& inner) {
+      const auto logs = without_padded_logs(logs_of(heads.k), inner.mask.keep);
+      const auto far = grow_positive_sums(logs_of(heads.q), logs, heads.v, state);
+      const auto recent = grow_ring(side_by_side(heads, logs), heads, state, inner);
+      if (config_.window == 0) return joined(far, {}, heads);
+      const auto distance = inner.positions.unsqueeze(1).unsqueeze(-1) - recent.positions;
+      const auto visible =
+          (distance >= 0).logical_and(distance <= back()).logical_and(recent.positions >= 0);
+      return joined(far, {nearby(side_by_side(heads, far), recent.rows, visible, inner)}, heads);
+    });
+  }
+
+  void after_step(int64_t step) override {
+    omega_.after_step(step);
+    if (hashes_) hashes_->after_step(step);
+  }
+
+ private:
+  // The window holds exactly c keys, -(c div 2) <= j - i < (c + 1) div 2.
+  int64_t back() const { return config_.window / 2; }
+  int64_t ahead() const { return (config_.window + 1) / 2 - 1; }
+
+  Tensor logs_of(const Tensor& x) const { return log_features(x, *omega_, mirrored_); }
+
+  // What nearby() reads of a query and of a key, float32 at least.
+  static Tensor side_by_side(const Heads& heads, const PositiveSums& far) {
+    const auto peak = far.key_peak.expand({-1, -1, far.q.size(2), 1});
+    return at::cat({heads.q.to(far.q.scalar_type()), far.q, peak}, -1);
+  }
+  static Tensor side_by_side(const Heads& heads, const Tensor& logs) {
+    return at::cat({heads.k.to(logs.scalar_type()), logs, heads.v.to(logs.scalar_type())}, -1);
+  }
+
+  // For each of W queries, over those of its S keys that are in the support: sum exp(s - top) [v,
+  // 1], then sum w [v, 1] relative to the peaks of the features, then top, the largest s; [.., W,
+  // 2D + 3]. share [.., W, S] is what a pair counts, 0 outside the support.
+  Tensor nearby(const Tensor& queries, const Tensor& keys, const Tensor& share,
+                const Context& context, int64_t round = 0) const {
+    const int64_t d = width_, r = features_;
+    const auto q = queries.narrow(-1, 0, d), phi = queries.narrow(-1, d, r),
+               key_peak = queries.narrow(-1, d + r, 1);
+    const auto k = keys.narrow(-1, 0, d), logs = keys.narrow(-1, d, r),
+               v = keys.narrow(-1, d + r, d);
+    const auto s = (q.matmul(k.transpose(-2, -1)) * scale_).masked_fill(share == 0, -INFINITY);
+    const auto top = s.detach().amax(-1, true).clamp_min(kNothingSeen);
+    const auto exact = (s - top).exp() * share;
+    const auto largest = logs.detach().amax(-1, true).clamp_min(kNothingSeen);  // of each key
+    const auto unit = (largest.transpose(-2, -1) - key_peak).clamp_max(0).exp();
+    const auto w = phi.matmul((logs - largest).exp().transpose(-2, -1)) * unit * share;
+    const auto kept = dropout(exact, config_.dropout, is_training(), context,
+                              path_ + ".dropout" + std::to_string(round));
+    return at::cat({kept.matmul(v), exact.sum(-1, true), w.matmul(v), w.sum(-1, true), top}, -1);
+  }
+
+  // Features over all keys less those of the support, and the exact weights of the support, all
+  // relative to exp(c).
+  Tensor joined(const PositiveSums& far, const std::vector<Tensor>& parts,
+                const Heads& heads) const {
+    const int64_t d = width_, sums = d + 1;
+    const auto peak = far.query_peak + far.key_peak;
+    auto rest = at::cat({far.sums.values, far.sums.weights}, -1), c = peak;
+    for (const auto& part : parts) {
+      rest = rest - part.narrow(-1, sums, sums);
+      c = at::maximum(c, part.narrow(-1, 2 * sums, 1));
+    }
+    auto all = rest * (peak - c).exp();
+    for (const auto& part : parts)
+      all = all + part.narrow(-1, 0, sums) * (part.narrow(-1, 2 * sums, 1) - c).exp();
+    const double least =
+        all.scalar_type() == at::kDouble ? 1e-14 : 1e-6;  // above what rounding leaves
+    return (all.narrow(-1, 0, d) / all.narrow(-1, d, 1).clamp_min(least)).to(heads.v.scalar_type());
+  }
+
+  std::vector<Tensor> hashed(const Tensor& queries, const Tensor& keys,
+                             const Context& context) const {
+    const bool angular = config_.support == Support::angular;
+    const auto& keep = context.mask.keep;
+    const auto order = context.pick(path_ + ".order", [&] {
+      const at::NoGradGuard constant;
+      const auto q = queries.narrow(-1, 0, width_), k = keys.narrow(-1, 0, width_);
+      const auto planes = (**hashes_).to(q.scalar_type());
+      return sorted_by(angular ? angular_codes(q, k, planes) : cluster_codes(q, k, planes, keep),
+                       keep);
+    });
+    const Groups groups(order, config_.window, angular ? 1 : 0);
+    std::vector<Tensor> parts;
+    for (int64_t round = 0; round < config_.rounds; ++round) {
+      const auto share = groups.share(context.mask, round, queries.scalar_type());
+      const auto near =
+          nearby(groups.queries(queries, round), groups.keys(keys, round), share, context, round);
+      parts.push_back(groups.rows(near, round));
+    }
+    return parts;
+  }
+
+  Config config_;
+  std::string path_;
+  int64_t width_;
+  double scale_;
+  bool mirrored_;
+  int64_t features_;
+  RandomMatrices omega_;                  // [1 or H, R, D], half the rows when mirrored
+  std::optional<RandomMatrices> hashes_;  // [rounds, rows, D or D + 2]
+};
+
+// Hashes of whole sequences tell which pairs are exact, so only a window is strictly causal.
+Promises promises(const Config& c) {
+  const bool local = c.support == Support::local;
+  return {.future = local ? Future::exact : Future::frozen,
+          .decode = local,
+          .positional = c.support != Support::clusters};
+}
+
+Attention make(const Site& site, const Config& c) {
+  return std::make_shared<Scatterbrain>(site, c);
+}
+
+}  // namespace
+
+Mechanism scatterbrain_mechanism() {
+  return over_heads<Config>(
+      {.name = "scatterbrain",
+       .family = "kernel",
+       .paper = "arXiv:2110.15343",
+       .cost = "O(N (R + W) D)",
+       .summary = "Near or similar pairs exactly, all others by random features.",
+       .exact = "support of all keys: softmax; no support: performer",
+       // In small groups a half type sorts otherwise; the test has the laws for that.
+       .variants = {{"even", "{window: 6, map: softmax, features: 12}"},
+                    {"clusters", "{support: clusters, window: 640, rounds: 2}"},
+                    {"angular", "{support: angular, window: 640, buckets: 4}"}}},
+      promises, make);
+}
+
+}  // namespace longbow
