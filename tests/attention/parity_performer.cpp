@@ -11,15 +11,21 @@ struct Recorded {
   std::string options;
   Setter omega;
 };
-// performer-pytorch adds eps_denominator to the sum of every key feature.
-Recorded options_of(const Case& c, const std::string& map) {
-  std::string options = "{map: " + map + ", eps_sums: " + text_of(c.number("eps_denominator", 0));
-  const double eps = c.number("eps_features", 0);
-  if (map == "relu")
-    options += ", epsilon: " + text_of(eps);
+// performer-pytorch adds eps_denominator to the sum of every key feature. Its features are those of
+// softmax, none, or a function by its name.
+Recorded options_of(const Case& c) {
+  const auto features = c.text("features");
+  std::string options = "{eps_sums: " + text_of(c.number("eps_denominator", 0));
+  const auto eps = text_of(c.number("eps_features", 0));
+  if (features == "softmax")
+    options += ", map: softmax, eps_in_features: " + eps;
+  else if (features == "none")
+    options += ", map: no_projection";
   else
-    options += ", eps_in_features: " + text_of(eps);
-  if (!c.has("projection")) return {options + "}", {}};
+    options += ", map: generalised, kernel: " + features + ", epsilon: " + eps;
+  if (!c.has("projection"))
+    return {options + (features == "softmax" || features == "none" ? "}" : ", projection: false}"),
+            {}};
   const auto projection = c.at("projection");
   return {options + ", features: " + std::to_string(projection.size(0)) + "}",
           [=](Layer& layer) { layer.set("attention.omega", projection.unsqueeze(0)); }};
@@ -36,9 +42,8 @@ void check_last_row(Case c, const Recorded& recorded) {
 }
 
 void check_lucid(const Case& c) {
-  const auto features = c.text("features");
-  const auto recorded = options_of(c, features == "none" ? "no_projection" : features);
-  if (c.flag("causal") && c.number("eps_features", 0) > 0 && features != "relu")
+  const auto recorded = options_of(c);
+  if (c.flag("causal") && c.text("features") == "softmax" && c.number("eps_features", 0) > 0)
     check_last_row(c, recorded);
   else
     check_projected(c, "performer", recorded.options, recorded.omega);
@@ -51,10 +56,14 @@ void check_idiap(const Case& c) {
              "{map: " + std::string(mirrored ? "hyperbolic" : "softmax") +
                  ", features: " + std::to_string(projection.size(0) * (mirrored ? 2 : 1)) +
                  ", eps_denominator: " + text_of(c.number("eps", 0)) + "}",
-             [=](Layer& layer) { layer.set("attention.omega", projection.unsqueeze(0)); });
+             [=](Layer& layer) { layer.set("attention.omega", projection.unsqueeze(0)); },
+             {.every_query = true});
 }
 
 const Reader lucid("performer", {check_lucid});
+const Reader leaking("performer-causal-softmax", {check_lucid});
+const SetAside partly("performer-causal-softmax",
+                      "eps beside the largest exponent of all keys leaks the future: last row only");
 const Reader idiap("linear-idiap-favor", {check_idiap});
 
 }  // namespace
