@@ -62,8 +62,9 @@ void check_idiap(const Case& c) {
 
 const Reader lucid("performer", {check_lucid});
 const Reader leaking("performer-causal-softmax", {check_lucid});
-const SetAside partly("performer-causal-softmax",
-                      "eps beside the largest exponent of all keys leaks the future: last row only");
+const SetAside partly(
+    "performer-causal-softmax",
+    "eps beside the largest exponent of all keys leaks the future: last row only");
 const Reader idiap("linear-idiap-favor", {check_idiap});
 
 }  // namespace
