@@ -108,19 +108,17 @@ class Scatterbrain : public AttentionImpl {
   // The sums of the features, and a ring of what a window may still read.
   void open(State& state, const Heads& empty, int64_t capacity, Context&) override {
     open_positive_sums(state, empty, features_);
-    open_ring(state, empty, 2 * width_ + features_, back(), capacity);
+    open_ring(state, empty.v.to(wide(empty.v)), 2 * width_ + features_, back(), capacity);
   }
 
   Tensor grow(const Heads& all, State& state, Context& context) override {
     return in_pieces(all, context, ring_size(state), [&](const Heads& heads, Context& inner) {
       const auto logs = without_padded_logs(logs_of(heads.k), inner.mask.keep);
       const auto far = grow_positive_sums(logs_of(heads.q), logs, heads.v, state);
-      const auto recent = grow_ring(side_by_side(heads, logs), heads, state, inner);
+      const auto recent = grow_ring(side_by_side(heads, logs), back(), heads, state, inner);
       if (config_.window == 0) return joined(far, {}, heads);
-      const auto distance = inner.positions.unsqueeze(1).unsqueeze(-1) - recent.positions;
-      const auto visible =
-          (distance >= 0).logical_and(distance <= back()).logical_and(recent.positions >= 0);
-      return joined(far, {nearby(side_by_side(heads, far), recent.rows, visible, inner)}, heads);
+      return joined(far, {nearby(side_by_side(heads, far), recent.rows, recent.visible, inner)},
+                    heads);
     });
   }
 
