@@ -10,6 +10,10 @@
 // over the keys (efficient attention), which needs no Omega.
 #include <ATen/ATen.h>
 
+#include <array>
+#include <cmath>
+#include <optional>
+
 #include "longbow/attention/mechanism.h"
 #include "longbow/nn/positive_features.h"
 #include "longbow/nn/random_features.h"

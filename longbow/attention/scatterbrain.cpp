@@ -10,6 +10,7 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
+#include <optional>
 
 #include "longbow/attention/mechanism.h"
 #include "longbow/nn/band.h"
