@@ -106,7 +106,8 @@ class FMMformer : public AttentionImpl {
       return (context.positions + 1).unsqueeze(1).unsqueeze(-1);  // [B, 1, T, 1]
     });
     if (crossing_) return blended({}, far, heads);
-    return blended(grow_ring(scaled(heads), state, reach(true), weighing(), context), far, heads);
+    return blended(grow_ring(scaled(heads), state, within(config_.band, 0), weighing(), context),
+                   far, heads);
   }
 
  private:
@@ -129,21 +130,11 @@ class FMMformer : public AttentionImpl {
   }
 
   Tensor near_field(const Heads& heads, Context& context) {
-    constexpr int64_t kTile = 32;  // least queries that share a range of keys
-    const int64_t n = heads.q.size(2), back = std::min(config_.band, n);
-    const bool causal = context.mask.causal;
-    const Band band = {.tokens = n,
-                       .tile = std::min(std::max(back, kTile), n),
-                       .back = back,
-                       .ahead = causal ? 0 : back};
-    return banded_softmax(scaled(heads), band, reach(causal), weighing(), context);
+    const int64_t ahead = context.mask.causal ? 0 : config_.band;
+    return banded_softmax(scaled(heads), Band::around(heads.q.size(2), config_.band, ahead),
+                          within(config_.band, ahead), weighing(), context);
   }
 
-  Reach reach(bool causal) const {
-    return [=, this](const Tensor& i, const Tensor& j) {
-      return (i - j <= config_.band).logical_and(j - i <= (causal ? 0 : config_.band));
-    };
-  }
   Heads scaled(Heads heads) const {
     heads.q = heads.q * scale_;
     return heads;

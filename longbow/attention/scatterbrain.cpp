@@ -33,14 +33,11 @@ constexpr std::array<std::string_view, 2> names_of(Map) {
 
 struct Config {
   Support support = Support::local;
-  int64_t window = 64;
-  int64_t rounds = 1;
-  int64_t buckets = 16;
+  int64_t window = 64, rounds = 1, buckets = 16;
   Map map = Map::hyperbolic;
-  int64_t features = 0;
+  int64_t features = 0, redraw = 1000;
   RowNorms norms = RowNorms::regular;
   bool per_head = false;
-  int64_t redraw = 1000;
   double dropout = 0;
 };
 template <class V>
@@ -100,26 +97,26 @@ class Scatterbrain : public AttentionImpl {
     const auto queries = side_by_side(heads, far), keys = side_by_side(heads, logs);
     if (hashes_) return joined(far, hashed(queries, keys, context), heads);
     if (config_.window == 0) return joined(far, {}, heads);
-    const Band band(heads.q.size(2), back(), context.mask.causal ? 0 : ahead());
-    const auto visible = band.visible(context.mask.keep, heads.q.device());
-    const auto near = nearby(band.queries(queries), band.keys(keys), visible, context);
-    return joined(far, {band.rows(near)}, heads);
+    const int64_t after = ahead(context.mask.causal);
+    const auto band = Band::around(heads.q.size(2), back(), after);
+    const auto visible = band.visible(within(back(), after), context.mask.keep, heads.q.device());
+    const auto parts = nearby(band.queries(queries), band.keys(keys), visible, context);
+    return joined(far, {band.together(parts)}, heads);
   }
 
   // The sums of the features, and a ring of what a window may still read.
   void open(State& state, const Heads& empty, int64_t capacity, Context&) override {
     open_positive_sums(state, empty, features_);
-    open_ring(state, empty.v.to(wide(empty.v)), 2 * width_ + features_, back(), capacity);
+    open_ring(state, in_ring(empty, logs_of(empty.k)), Band::around(capacity, back(), 0).tile);
   }
 
   Tensor grow(const Heads& all, State& state, Context& context) override {
     return in_pieces(all, context, ring_size(state), [&](const Heads& heads, Context& inner) {
       const auto logs = without_padded_logs(logs_of(heads.k), inner.mask.keep);
       const auto far = grow_positive_sums(logs_of(heads.q), logs, heads.v, state);
-      const auto recent = grow_ring(side_by_side(heads, logs), back(), heads, state, inner);
+      const auto near = pass_ring(in_ring(heads, logs), state, within(back(), 0), inner);
       if (config_.window == 0) return joined(far, {}, heads);
-      return joined(far, {nearby(side_by_side(heads, far), recent.rows, recent.visible, inner)},
-                    heads);
+      return joined(far, {nearby(side_by_side(heads, far), near.k, near.visible, inner)}, heads);
     });
   }
 
@@ -131,7 +128,12 @@ class Scatterbrain : public AttentionImpl {
  private:
   // The window holds exactly c keys, -(c div 2) <= j - i < (c + 1) div 2.
   int64_t back() const { return config_.window / 2; }
-  int64_t ahead() const { return (config_.window + 1) / 2 - 1; }
+  int64_t ahead(bool causal) const { return causal ? 0 : (config_.window + 1) / 2 - 1; }
+  // What nearby() reads, in the place of keys.
+  static Heads in_ring(const Heads& heads, const Tensor& logs) {
+    const auto rows = side_by_side(heads, logs);
+    return {heads.q, rows, rows.narrow(-1, 0, 0), heads.x, heads.source};
+  }
 
   Tensor logs_of(const Tensor& x) const { return log_features(x, *omega_, mirrored_); }
 

@@ -10,26 +10,21 @@ Tensor by_token(const Tensor& x) {
   return x.unsqueeze(1).unsqueeze(-1);
 }
 
-// New keys stand beside the ring while they are read, and enter it afterwards.
-Tensor grow_piece(const Heads& heads, State& state, const Reach& reach, const Weighing& weighing,
-                  Context& context) {
-  auto &keys = state.lane.at("keys"), &values = state.lane.at("values"),
-       &positions = state.lane.at("positions");
-  const int64_t size = keys.size(2) - 1;
-  const auto fresh = slots_of(heads, context, -1);  // [B, T], -1: padded
-  const auto i = by_token(context.positions);
-  const auto j = at::cat({positions, by_token(fresh)}, 2).transpose(-2, -1);
-  const auto visible = reach(i, j).logical_and(j >= 0).logical_and(j <= i);
-  const auto y = softmax_read(heads.q, at::cat({keys, heads.k}, 2), at::cat({values, heads.v}, 2),
-                              visible, weighing, context);
-  const auto slots = fresh.remainder(size).masked_fill(fresh < 0, size);
-  write_slots(keys, slots, heads.k);
-  write_slots(values, slots, heads.v);
-  write_slots(positions, slots, by_token(fresh));
-  return y;
+}  // namespace
+
+Reach within(int64_t back, int64_t ahead) {
+  return
+      [=](const Tensor& i, const Tensor& j) { return (i - j <= back).logical_and(j - i <= ahead); };
 }
 
-}  // namespace
+Band Band::around(int64_t tokens, int64_t back, int64_t ahead) {
+  constexpr int64_t kLeast = 32;
+  const int64_t tile = std::min(std::max({back, ahead, kLeast}), tokens);
+  return {.tokens = tokens,
+          .tile = std::max<int64_t>(tile, 1),
+          .back = std::min(back, tokens),
+          .ahead = std::min(ahead, tokens)};
+}
 
 Tensor Band::queries(const Tensor& x) const {
   const int64_t missing = tiles() * tile - tokens;
@@ -71,11 +66,33 @@ void open_ring(State& state, const Heads& empty, int64_t size) {
   state.add("positions", {b, 1, slots, 1}, like.options().dtype(at::kLong), -1);
 }
 
+int64_t ring_size(const State& state) {
+  return state.lane.at("keys").size(2) - 1;
+}
+
+// New keys stand beside the ring while they are read, and enter it afterwards.
+Recent pass_ring(const Heads& heads, State& state, const Reach& reach, const Context& context) {
+  auto &keys = state.lane.at("keys"), &values = state.lane.at("values"),
+       &positions = state.lane.at("positions");
+  const int64_t size = ring_size(state);
+  const auto fresh = slots_of(heads, context, -1);  // [B, T], -1: padded
+  const auto i = by_token(context.positions);
+  const auto j = at::cat({positions, by_token(fresh)}, 2).transpose(-2, -1);
+  const Recent recent = {.k = at::cat({keys, heads.k}, 2),
+                         .v = at::cat({values, heads.v}, 2),
+                         .visible = reach(i, j).logical_and(j >= 0).logical_and(j <= i)};
+  const auto slots = fresh.remainder(size).masked_fill(fresh < 0, size);
+  write_slots(keys, slots, heads.k);
+  write_slots(values, slots, heads.v);
+  write_slots(positions, slots, by_token(fresh));
+  return recent;
+}
+
 Tensor grow_ring(const Heads& heads, State& state, const Reach& reach, const Weighing& weighing,
                  Context& context) {
-  const int64_t size = state.lane.at("keys").size(2) - 1;
-  return in_pieces(heads, context, size, [&](const Heads& piece, Context& inner) {
-    return grow_piece(piece, state, reach, weighing, inner);
+  return in_pieces(heads, context, ring_size(state), [&](const Heads& piece, Context& inner) {
+    const auto recent = pass_ring(piece, state, reach, inner);
+    return softmax_read(piece.q, recent.k, recent.v, recent.visible, weighing, inner);
   });
 }
 

@@ -51,26 +51,4 @@ FeatureSums grow_feature_sums(const Tensor& q, const Tensor& k, const Tensor& v,
 }
 
 // In chunks, with G counted from the start of each, so that no exponent is positive.
-Tensor decayed_product(const Tensor& q, const Tensor& k, const Tensor& z, const Tensor& log_decay,
-                       Tensor& sums) {
-  const int64_t length = q.size(2), chunk = std::clamp<int64_t>(length, 1, 64);
-  const int64_t chunks = (length + chunk - 1) / chunk;
-  const auto cut = [&](const Tensor& t) {  // [B, H, chunks, chunk, …]
-    return at::constant_pad_nd(t, {0, 0, 0, chunks * chunk - length}).unflatten(2, {chunks, chunk});
-  };
-  const auto a = cut(q), b = cut(k), c = cut(z), g = cut(log_decay).cumsum(-2);
-  const auto whole = g.narrow(-2, chunk - 1, 1);
-  const auto future = at::ones({chunk, chunk}, g.options().dtype(at::kBool)).triu(1);
-  const auto decay = (g - g.transpose(-2, -1)).masked_fill(future, -INFINITY).exp();
-  const auto inside = (a.matmul(b.transpose(-2, -1)) * decay).matmul(c);
-  const auto added = (b * (whole - g).exp()).transpose(-2, -1).matmul(c);  // [B, H, chunks, R, E]
-  std::vector<Tensor> before;
-  for (int64_t i = 0; i < chunks; ++i) {
-    before.push_back(sums);
-    sums = sums * whole.select(2, i).exp() + added.select(2, i);
-  }
-  const auto outside = (a * g.exp()).matmul(at::stack(before, 2));
-  return (inside + outside).flatten(2, 3).narrow(2, 0, length);
-}
-
 }  // namespace longbow

@@ -22,9 +22,4 @@ FeatureSums feature_sums(const Tensor& q, const Tensor& k, const Tensor& v, bool
 void open_feature_sums(State& state, const Heads& empty, int64_t features);
 FeatureSums grow_feature_sums(const Tensor& q, const Tensor& k, const Tensor& v, State& state);
 
-// out_t = sum over i <= t of exp(G_t - G_i) (q_t . k_i) z_i plus what the sums before hold, where G
-// adds up log_decay [B, 1 or H, N, 1]; the sums [B, H, R, E] become those after.
-Tensor decayed_product(const Tensor& q, const Tensor& k, const Tensor& z, const Tensor& log_decay,
-                       Tensor& sums);
-
 }  // namespace longbow

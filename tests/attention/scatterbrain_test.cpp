@@ -296,11 +296,12 @@ TEST(Scatterbrain, TheStateIsTheSumsAndARing) {
   State state;
   Context context;
   mixer->start(state, 3, 1000000, context);
-  ASSERT_EQ(state.lane.size(), 4u);
+  ASSERT_EQ(state.lane.size(), 5u);
   EXPECT_EQ(state.lane.at("sums").sizes(), at::IntArrayRef({3, kHeads, 6, kHead + 1}));
   EXPECT_EQ(state.lane.at("peak").sizes(), at::IntArrayRef({3, kHeads}));
-  EXPECT_EQ(state.lane.at("ring").sizes(), at::IntArrayRef({3, kHeads, 51, 2 * kHead + 6}));
-  EXPECT_EQ(state.lane.at("ring").scalar_type(), at::kFloat);
+  EXPECT_EQ(state.lane.at("keys").sizes(), at::IntArrayRef({3, kHeads, 51, 2 * kHead + 6}));
+  EXPECT_EQ(state.lane.at("keys").scalar_type(), at::kFloat);
+  EXPECT_EQ(state.lane.at("values").numel(), 0);
 }
 
 // An extension longer than the ring, and many short ones, against one pass.

@@ -51,24 +51,5 @@ TEST(FeatureAttention, APaddedKeyHasNoFeatures) {
   EXPECT_NEAR_TENSOR(kept[0].select(1, 3), k[0].select(1, 3), kExact);
 }
 
-TEST(FeatureAttention, ADecayedProductIsItsDenseForm) {
-  const auto q = positive(150, 7), k = positive(150, 8);
-  const auto z = random_normal({2, 2, 150, kWidth}, 9);
-  for (const int64_t heads : {1, 2}) {
-    const auto log_decay = -random_normal({2, heads, 150, 1}, 10).abs();
-    const auto g = log_decay.cumsum(2);
-    const auto decay =
-        at::where(at::ones({150, 150}, at::kBool).tril(), g - g.transpose(-2, -1), -INFINITY).exp();
-    const auto want = (q.matmul(k.transpose(-2, -1)) * decay).matmul(z);
-    auto sums = at::zeros({2, 2, kFeatures, kWidth}, at::kDouble);
-    std::vector<Tensor> pieces;
-    for (const auto& cut : {std::pair<int64_t, int64_t>{0, 70}, {70, 1}, {71, 79}}) {
-      const auto part = [&](const Tensor& x) { return x.narrow(2, cut.first, cut.second); };
-      pieces.push_back(decayed_product(part(q), part(k), part(z), part(log_decay), sums));
-    }
-    EXPECT_NEAR_TENSOR(at::cat(pieces, 2), want, tolerance(at::kDouble));
-  }
-}
-
 }  // namespace
 }  // namespace longbow
