@@ -84,7 +84,16 @@ void MixerImpl::start(State& state, int64_t lanes, int64_t capacity, Context& co
   if (!promises().decode)
     refuse("has no decoding state", [](const Promises& o) { return o.decode; });
   state = {};
-  open(state, lanes, capacity, context);
+  Context aligned = context;
+  if (context.memory.defined() && context.mask.ragged && context.mask.keep.defined()) {
+    const Alignment keys(context.mask.keep);
+    aligned.memory = keys.forth(context.memory);
+    aligned.mask.keep = keys.forth(context.mask.keep);
+    aligned.mask.ragged = false;
+  }
+  open(state, lanes, capacity, aligned);
+  context.carry = aligned.carry;
+  context.loss = aligned.loss;
   const auto device = parameters().empty() ? at::Device(at::kCPU) : parameters().front().device();
   state.seen = at::zeros({lanes}, at::TensorOptions(at::kLong).device(device));
 }
