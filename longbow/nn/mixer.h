@@ -76,6 +76,25 @@ class AttentionImpl : public Part {
 };
 using Attention = std::shared_ptr<AttentionImpl>;
 
+// How what the heads read becomes tokens again.
+struct Output {
+  int64_t rank = 0;       // the projection goes through this width; 0 = in one step
+  bool projected = true;  // false: the heads beside each other are the output, so H D = C
+};
+
+// A mixer with query, key, value and output projections, registered under those names (the first
+// step of an output in two as output_in).
+class ProjectedMixer : public MixerImpl {
+ protected:
+  explicit ProjectedMixer(const Site& site, const Output& output = {});
+  Tensor merged(const Tensor& heads) const;  // [B, H, N, D] -> [B, N, C]
+  int64_t heads_;
+  std::shared_ptr<Linear> query_, key_, value_;
+
+ private:
+  std::shared_ptr<Linear> output_in_, output_;
+};
+
 // Query, key, value and output projections around an attention.
 Mixer multi_head(const Site& site, Attention attention);
 

@@ -11,18 +11,33 @@ Tensor merge_heads(const Tensor& x) {
   return x.transpose(1, 2).flatten(-2);
 }
 
+ProjectedMixer::ProjectedMixer(const Site& site, const Output& output) : heads_(site.shape.heads) {
+  const auto& shape = site.shape;
+  const int64_t source = site.source_width(), inner = shape.inner();
+  query_ = linear(site, "query", shape.width, inner);
+  key_ = linear(site, "key", source, inner);
+  value_ = linear(site, "value", source, inner);
+  TORCH_CHECK(output.projected || inner == shape.width, "without an output projection ", heads_,
+              " heads of width ", shape.head(), " must make up the model width ", shape.width);
+  TORCH_CHECK(output.projected || output.rank == 0,
+              "an output projection in two steps cannot be left out");
+  if (!output.projected) return;
+  if (output.rank > 0) output_in_ = linear(site, "output_in", inner, output.rank);
+  output_ = linear(site, "output", output.rank > 0 ? output.rank : inner, shape.width);
+}
+
+Tensor ProjectedMixer::merged(const Tensor& heads) const {
+  auto y = merge_heads(heads);
+  if (output_in_) y = (*output_in_)(y);
+  return output_ ? (*output_)(y) : y;
+}
+
 namespace {
 
-class MultiHead : public MixerImpl {
+class MultiHead : public ProjectedMixer {
  public:
   MultiHead(const Site& site, Attention attention)
-      : heads_(site.shape.heads), inner_(site.shape.inner()) {
-    const auto& shape = site.shape;
-    const int64_t source = site.source_width();
-    query_ = linear(site, "query", shape.width, inner_);
-    key_ = linear(site, "key", source, inner_);
-    value_ = linear(site, "value", source, inner_);
-    output_ = linear(site, "output", inner_, shape.width);
+      : ProjectedMixer(site), width_(site.shape.head()) {
     attention_ = register_module("attention", std::move(attention));
   }
 
@@ -39,7 +54,7 @@ class MultiHead : public MixerImpl {
   void open(State& state, int64_t lanes, int64_t capacity, Context& context) override {
     if (!context.memory.defined()) {
       const auto none = at::zeros({lanes, 0, query_->weight.size(1)}, query_->weight.options());
-      const auto heads = at::zeros({lanes, heads_, 0, inner_ / heads_}, query_->weight.options());
+      const auto heads = at::zeros({lanes, heads_, 0, width_}, query_->weight.options());
       attention_->open(state, {heads, heads, heads, none, none}, capacity, context);
       return;
     }
@@ -71,10 +86,8 @@ class MultiHead : public MixerImpl {
 
  private:
   Tensor split(const Tensor& x) const { return split_heads(x, heads_); }
-  Tensor merged(const Tensor& heads) const { return (*output_)(merge_heads(heads)); }
 
-  int64_t heads_, inner_;
-  std::shared_ptr<Linear> query_, key_, value_, output_;
+  int64_t width_;
   Attention attention_;
 };
 

@@ -62,5 +62,45 @@ TEST(MultiHead, HasBiasesOnlyWhereTheSiteSaysSo) {
   EXPECT_EQ(multi_head(site, std::make_shared<Echo>())->parameters().size(), 4u);
 }
 
+// The queries, merged again.
+class Passing : public ProjectedMixer {
+ public:
+  Passing(const Site& site, const Output& output) : ProjectedMixer(site, output) {}
+
+ protected:
+  Tensor mix(const Tensor& x, Context&) override {
+    return merged(split_heads((*query_)(x), heads_));
+  }
+};
+
+TEST(ProjectedMixer, TheOutputGoesThroughAnotherWidthOrIsLeftOut) {
+  const Site site = {.shape = {.width = 6, .heads = 2, .head_width = 5}, .init = "xavier"};
+  const auto x = random_normal({3, 4, 6}, 1).to(at::kFloat);
+  Context context;
+  Passing narrow(site, {.rank = 2});
+  auto p = narrow.named_parameters();
+  EXPECT_EQ(p["output_in.weight"].sizes(), (at::IntArrayRef{2, 10}));
+  const auto q = at::linear(x, p["query.weight"]);
+  const auto both = p["output.weight"].matmul(p["output_in.weight"]);
+  EXPECT_NEAR_TENSOR(narrow(x, context), at::linear(q, both), tolerance(at::kFloat));
+
+  Site square = site;
+  square.shape.head_width = 3;
+  Passing bare(square, {.projected = false});
+  p = bare.named_parameters();
+  EXPECT_FALSE(p.contains("output.weight"));
+  EXPECT_NEAR_TENSOR(bare(x, context), at::linear(x, p["query.weight"]), tolerance(at::kFloat));
+}
+
+TEST(ProjectedMixer, RefusesAnOutputThatCannotBe) {
+  const Site site = {.shape = {.width = 6, .heads = 2, .head_width = 5}};
+  EXPECT_EQ(error_of([&] { Passing(site, {.projected = false}); }),
+            "without an output projection 2 heads of width 5 must make up the model width 6");
+  EXPECT_EQ(error_of([&] {
+              Passing({.shape = {.width = 6, .heads = 2}}, {.rank = 3, .projected = false});
+            }),
+            "an output projection in two steps cannot be left out");
+}
+
 }  // namespace
 }  // namespace longbow
