@@ -4,14 +4,27 @@
 
 namespace longbow {
 
+namespace {
+
+Tensor of_shape(const Tensor& found, const std::string& key, at::IntArrayRef shape) {
+  TORCH_CHECK(found.sizes() == shape, "shared parameter ", key, " is ", found.sizes(),
+              ", but another layer wants ", shape);
+  return found;
+}
+
+}  // namespace
+
 Tensor Shared::parameter(const std::string& key, at::IntArrayRef shape,
                          const std::function<Tensor()>& make) {
-  if (const auto* found = parameters_.find(key)) {
-    TORCH_CHECK(found->sizes() == shape, "shared parameter ", key, " is ", found->sizes(),
-                ", but another layer wants ", shape);
-    return *found;
-  }
+  if (const auto* found = parameters_.find(key)) return of_shape(*found, key, shape);
   return register_parameter(key, make());
+}
+
+Tensor Shared::buffer(const std::string& key, at::IntArrayRef shape,
+                      const std::function<Tensor()>& make) {
+  const auto own = named_buffers(/*recurse=*/false);
+  if (const auto* found = own.find(key)) return of_shape(*found, key, shape);
+  return register_buffer(key, make());
 }
 
 Site Site::at(const std::string& name) const {

@@ -35,6 +35,8 @@ class Shared : public torch::nn::Module {
  public:
   Tensor parameter(const std::string& key, at::IntArrayRef shape,
                    const std::function<Tensor()>& make);
+  // The same for what is saved but not learned.
+  Tensor buffer(const std::string& key, at::IntArrayRef shape, const std::function<Tensor()>& make);
 };
 
 struct Site {

@@ -98,6 +98,16 @@ TEST(Shared, ValuesAreThoseOfTheStackWhicheverLayerAsksFirst) {
   EXPECT_TRUE(drawn("layers.0").equal(drawn("layers.7")));
 }
 
+TEST(Shared, ABufferIsMadeOnceAndNotLearned) {
+  Shared shared;
+  const auto make = [] { return at::ones({2, 3}); };
+  const auto first = shared.buffer("e", {2, 3}, make), second = shared.buffer("e", {2, 3}, make);
+  EXPECT_TRUE(first.is_same(second));
+  EXPECT_EQ(shared.parameters().size(), 0u);
+  EXPECT_EQ(shared.buffers().size(), 1u);
+  EXPECT_NE(error_of([&] { shared.buffer("e", {3, 3}, make); }), "");
+}
+
 TEST(Hints, BiasesAndNormsDoNotDecay) {
   const Linear linear(site("bert"), 4, 5);
   EXPECT_TRUE(linear.hints().at("weight").decay);
