@@ -2,129 +2,215 @@
 // from M to `rank` slots, so the scores are [N, R]:   o = softmax(q (E K)^T / sqrt D) (F V),   E, F
 // [R, max length]. K = X W, and E (X W) = (E X) W: where all heads share E the tokens are projected
 // first, once for all of them. Exact when rank = M and E = F is the identity (or any permutation).
+// Causally query t reads the slots as they stand after token t (`bounded_memory`),
+//   K~_t = sum_{i <= t} E_i k_i^T,   V~_t = sum_{i <= t} F_i v_i^T,
+// or the slots of whole windows before its own, and its own window exactly (`block_causal`).
 #include <ATen/ATen.h>
 
 #include "longbow/attention/mechanism.h"
-#include "longbow/nn/softmax.h"
+#include "longbow/nn/length_config.h"
+#include "longbow/nn/window_memory.h"
 
 namespace longbow {
 namespace {
 
-enum class Sharing { none, headwise, kv, layerwise };
-constexpr std::array<std::string_view, 4> names_of(Sharing) {
-  return {"none", "headwise", "kv", "layerwise"};
+enum class CausalForm { bounded_memory, block_causal };
+constexpr std::array<std::string_view, 2> names_of(CausalForm) {
+  return {"bounded_memory", "block_causal"};
 }
 
-struct Config {
-  int64_t rank = 64;
-  int64_t max_length = 0;
-  Sharing sharing = Sharing::kv;
+struct Config : LengthConfig {
+  bool hide_unwritten = false;
+  CausalForm causal_form = CausalForm::bounded_memory;
+  bool slot_triangle = false;
+  int64_t output_rank = 0;
+  bool output = true;
   double dropout = 0;
 };
 template <class V>
 void fields(V& v, Config& c) {
-  v("rank", c.rank, "slots that keys and values are projected to", range(1, 65536));
-  v("max_length", c.max_length, "longest sequence of keys; 0 = what the model is built for",
+  fields(v, static_cast<LengthConfig&>(c));
+  v("hide_unwritten", c.hide_unwritten, "slots into which no token was written are not read");
+  v("causal_form", c.causal_form, "what a causal mask means");
+  v("slot_triangle", c.slot_triangle,
+    "query i reads slots 0 to i only; not causal: every slot knows all tokens");
+  v("output_rank", c.output_rank, "the output projection goes through this width; 0 = in one step",
     at_least(0));
-  v("sharing", c.sharing,
-    "who shares a projection: nobody; the heads of a layer (E and F apart); also keys and values; "
-    "all layers");
+  v("output", c.output, "project the output; without, the heads must make up the model width");
   v("dropout", c.dropout, "rate on the attention weights", range(0, 0.99));
 }
 
-class Linformer : public MixerImpl {
+void check(const Config& c) {
+  if (c.causal_form != CausalForm::block_causal) return;
+  TORCH_CHECK(c.method == LengthMethod::mean_pool || c.method == LengthMethod::convolution,
+              "linformer: block_causal needs slots that are windows, mean_pool or convolution");
+  TORCH_CHECK(c.scale != LengthScale::tokens && !c.slot_triangle,
+              "linformer: block_causal goes with neither scale tokens nor slot_triangle");
+}
+
+class Linformer : public ProjectedMixer {
  public:
   Linformer(const Site& site, const Config& config)
-      : config_(config),
-        heads_(site.shape.heads),
-        longest_(config.max_length > 0 ? config.max_length : site.source_length()),
+      : ProjectedMixer(site, {config.output_rank, config.output}),
+        config_(config),
+        width_(site.shape.head()),
         path_(site.path),
-        scale_(1 / std::sqrt(static_cast<double>(site.shape.head()))) {
-    const auto& shape = site.shape;
-    const int64_t source = site.source_width();
-    TORCH_CHECK(longest_ > 0, "linformer: needs max_length, here or in the model");
-    query_ = linear(site, "query", shape.width, shape.inner());
-    key_ = linear(site, "key", source, shape.inner());
-    value_ = linear(site, "value", source, shape.inner());
-    output_ = linear(site, "output", shape.inner(), shape.width);
-    e_ = projection(site, "e");
-    f_ = config.sharing == Sharing::kv || config.sharing == Sharing::layerwise
-             ? e_
-             : projection(site, "f");
+        scale_(1 / std::sqrt(static_cast<double>(width_))) {
+    const auto made = make_length_projections(
+        site, config, [this](const std::string& name, const Tensor& value, bool learned) {
+          return learned ? parameter(name, value, {.decay = value.dim() > 1})
+                         : register_buffer(name, value);
+        });
+    e_ = made.e;
+    f_ = made.f;
+    apart_ = made.apart;
   }
 
  protected:
   Tensor mix(const Tensor& x, Context& context) override {
     const auto source = context.memory.defined() ? context.memory : x;
-    TORCH_CHECK(source.size(1) <= longest_, "linformer: ", source.size(1),
-                " keys, but max_length is ", longest_);
-    const auto keep = context.mask.keep;
-    const auto tokens =
-        keep.defined() ? source * keep.unsqueeze(-1).to(source.scalar_type()) : source;
-    Tensor keys, values;  // [B, H, R, D]
-    if (config_.sharing == Sharing::none) {
-      keys = projected_heads(e_, *key_, tokens, keep);
-      values = projected_heads(f_, *value_, tokens, keep);
-    } else {
-      const auto packed = slots(e_, tokens, keep);
-      keys = projected_slots(packed, *key_);
-      values = projected_slots(f_.is_same(e_) ? packed : slots(f_, tokens, keep), *value_);
+    const int64_t keys = source.size(1), extra = keys - x.size(1);
+    TORCH_CHECK(keys <= e_.longest, "linformer: ", keys, " keys, but max_length is ", e_.longest);
+    const auto q = queries(x);
+    if (!context.mask.causal) return merged(read(q, packed(source, context.mask.keep), x, context));
+    // Aligned at the end: queries before the first key see nothing.
+    const Heads heads = {at::constant_pad_nd(q, {0, 0, extra, 0}), split(*key_, source),
+                         split(*value_, source), x, source};
+    const auto y = config_.causal_form == CausalForm::block_causal
+                       ? read_windows(heads, e_, f_, weighing(), context)
+                       : remember(heads, {}, nullptr, context);
+    return merged(at::constant_pad_nd(y, {0, 0, -extra, 0}));
+  }
+
+  void open(State& state, int64_t lanes, int64_t capacity, Context& context) override {
+    if (context.memory.defined()) {
+      const auto slots = packed(context.memory, context.mask.keep);
+      state.lane = {{"memory_keys", slots.keys}, {"memory_values", slots.values}};
+      if (hides()) state.lane["memory_visible"] = slots.visible.expand({lanes, -1, -1, -1});
+      for (const auto& [name, tensor] : state.lane) state.fill[name] = 0;
+      return;
     }
-    const auto q = split_heads((*query_)(x), heads_) * scale_;
-    const Weighing weighing = {config_.dropout, is_training(), path_};
-    return (*output_)(
-        merge_heads(softmax_read(q, keys, values, {}, weighing, context)));  // [N, R] scores
+    TORCH_CHECK(capacity <= e_.longest, "linformer: ", capacity, " keys, but max_length is ",
+                e_.longest);
+    const auto none = at::zeros({lanes, heads_, 0, width_}, query_->weight.options());
+    if (config_.causal_form == CausalForm::block_causal)
+      return open_windows(state, {none, none, none, {}, {}}, e_);
+    const auto sums = none.options().dtype(wide(none));
+    const int64_t by_head = !e_.windowed() && config_.sharing == LengthSharing::none ? heads_ : 1;
+    for (const std::string name : {"keys", "values"}) {
+      state.add(name, {lanes, heads_, e_.slots, width_}, sums);
+      if (weighs()) state.add(name + "_mass", {lanes, by_head, 1, e_.slots}, sums);
+    }
+  }
+
+  Tensor grow(const Tensor& x, State& state, Context& context) override {
+    const auto q = queries(x);
+    if (const auto& lane = state.lane; lane.count("memory_keys")) {
+      const auto visible = hides() ? lane.at("memory_visible") : Tensor();
+      return merged(
+          read(q, {lane.at("memory_keys"), lane.at("memory_values"), visible}, x, context));
+    }
+    const Heads heads = {q, split(*key_, x), split(*value_, x), x, x};
+    return merged(config_.causal_form == CausalForm::block_causal
+                      ? grow_windows(heads, e_, f_, weighing(), state, context)
+                      : remember(heads, context.positions, &state, context));
   }
 
  private:
-  // E X for all heads at once, and E 1: what each slot makes of a bias. [B, R, Cm], [B or 1, R, 1]
+  Tensor split(const Linear& linear, const Tensor& x) const {
+    return split_heads(linear(x), heads_);
+  }
+  Tensor queries(const Tensor& x) const { return split(*query_, x) * scale_; }
+  Weighing weighing() const { return {config_.dropout, is_training(), path_}; }
+  bool hides() const { return config_.hide_unwritten || e_.pools(); }
+  bool weighs() const { return hides() || e_.scale == LengthScale::mass; }
+
   struct Slots {
-    Tensor tokens, ones;
+    Tensor keys, values, visible;  // [B, H, R, D] both; [B or 1, H or 1, 1, R], undefined = all
   };
-  static Slots slots(const Tensor& e, const Tensor& tokens, const Tensor& keep) {
-    const auto columns = e.narrow(-1, 0, tokens.size(1));
-    const auto ones = keep.defined() ? columns.matmul(keep.unsqueeze(-1).to(e.scalar_type()))
-                                     : columns.sum(-1, true).unsqueeze(0);
-    return {columns.matmul(tokens), ones};
+  // K~ = E K and V~ = F V of a whole source.
+  Slots packed(const Tensor& source, const Tensor& keep) const {
+    Slots slots;
+    if (e_.commutes()) {
+      const auto tokens = packed_tokens(e_, source, keep);
+      slots.keys = projected(tokens, *key_);
+      slots.values = projected(apart_ ? packed_tokens(f_, source, keep) : tokens, *value_);
+    } else {
+      slots.keys = e_(split(*key_, source), keep);
+      slots.values = f_(split(*value_, source), keep);
+    }
+    slots.keys = e_.with_bias(slots.keys, keep);
+    slots.values = f_.with_bias(slots.values, keep);
+    if (hides()) slots.visible = e_.mass(source.size(1), keep, source.options()) > 0;
+    return slots;
   }
 
-  Tensor projected_slots(const Slots& packed, const Linear& projection) const {
-    const auto y = at::linear(packed.tokens, projection.weight);
-    return split_heads(projection.bias.defined() ? y + packed.ones * projection.bias : y, heads_);
+  // E X for all heads at once, and E 1: what each slot makes of a bias. [B, R, Cm], [B or 1, R, 1]
+  struct Tokens {
+    Tensor rows, ones;
+  };
+  static Tokens packed_tokens(const LengthProjection& e, const Tensor& source, const Tensor& keep) {
+    const auto one = at::ones({1, 1, source.size(1), 1}, source.options());
+    return {e(source.unsqueeze(1), keep).squeeze(1), e(one, keep).squeeze(1)};
+  }
+  Tensor projected(const Tokens& tokens, const Linear& linear) const {
+    const auto y = at::linear(tokens.rows, linear.weight);
+    return split_heads(linear.bias.defined() ? y + tokens.ones * linear.bias : y, heads_);
   }
 
-  // A projection per head: E_h (X W_h), because (E_h X) W_h would cost a factor of H more.
-  Tensor projected_heads(const Tensor& e, const Linear& projection, const Tensor& tokens,
-                         const Tensor& keep) const {
-    auto rows = split_heads(projection(tokens), heads_);  // [B, H, M, D]
-    if (keep.defined()) rows = rows * keep.unsqueeze(1).unsqueeze(-1).to(rows.scalar_type());
-    return e.narrow(-1, 0, tokens.size(1)).matmul(rows);
+  Tensor read(const Tensor& q, const Slots& slots, const Tensor& x, Context& context) {
+    auto visible = slots.visible;
+    if (config_.slot_triangle) {
+      const auto last = positions_of(x, context).unsqueeze(1).unsqueeze(-1);  // [B, 1, N, 1]
+      const auto triangle = at::arange(e_.slots, last.options()) <= last;
+      visible = visible.defined() ? visible.logical_and(triangle) : triangle;
+    }
+    return softmax_read(q, slots.keys, slots.values, visible, weighing(), context);
   }
 
-  Tensor projection(const Site& site, const std::string& name) {
-    std::vector<int64_t> shape = {config_.rank, longest_};
-    if (config_.sharing == Sharing::none) shape.insert(shape.begin(), heads_);
-    // Xavier normal over the length axis.
-    const double deviation = std::sqrt(2.0 / static_cast<double>(config_.rank + longest_));
-    if (config_.sharing != Sharing::layerwise)
-      return parameter(name, initial_normal(site, name, shape, deviation));
-    TORCH_CHECK(site.shared, "linformer: layerwise sharing needs a stack that owns the projection");
-    return shared_normal(site, site.cross ? "linformer_cross_e" : "linformer_e", shape, deviation);
+  // Query t reads what was written up to t, after what the state holds.
+  Tensor remember(const Heads& heads, const Tensor& positions, State* state, Context& context) {
+    const auto past = [&](const std::string& name) {
+      return state && state->lane.count(name) ? state->lane.at(name) : Tensor();
+    };
+    const auto growth = [&](const LengthProjection& p, const Tensor& rows,
+                            const std::string& name) {
+      return p.growth(rows, positions, context.mask.keep, past(name), past(name + "_mass"),
+                      hides());
+    };
+    const auto keys = growth(e_, heads.k, "keys"), values = growth(f_, heads.v, "values");
+    const auto y = read_memory(heads.q.to(wide(heads.q)), keys.sums, values.sums,
+                               hides() ? keys.mass > 0 : Tensor(), weighing(), context);
+    if (state)
+      for (const auto& [name, grown] : {std::pair{"keys", &keys}, {"values", &values}}) {
+        state->lane[name] = grown_memory(grown->sums);
+        if (weighs()) state->lane[name + std::string("_mass")] = grown->mass.slice(2, -1);
+      }
+    return y.to(heads.v.scalar_type());
   }
 
   Config config_;
-  int64_t heads_, longest_;
+  int64_t width_;
+  bool apart_ = false;  // E and F are two
   std::string path_;
   double scale_;
-  std::shared_ptr<Linear> query_, key_, value_, output_;
-  Tensor e_, f_;
+  LengthProjection e_, f_;
 };
 
-Promises promises(const Config&) {
-  return {.cross = true, .positional = true};
+Promises promises(const Config& c) {
+  const bool causal = c.method != LengthMethod::max_pool && !c.slot_triangle;
+  // Windows grow with the longest sequence when the number of slots does not.
+  const double exponent = c.causal_form == CausalForm::block_causal ? 2 : 1;
+  return {.future = causal ? Future::exact : Future::refused,
+          .cross = true,
+          .decode = causal,
+          .positional = true,
+          .time = exponent,
+          .memory = exponent};
 }
 
 Mixer make(const Site& site, const Config& c) {
+  check(c);
   return std::make_shared<Linformer>(site, c);
 }
 
@@ -138,9 +224,20 @@ Mechanism linformer_mechanism() {
        .cost = "O(N R D)",
        .summary = "Keys and values are projected along the sequence to a fixed number of slots.",
        .exact = "rank = M and an identity projection: softmax",
-       .variants = {{"none", "{rank: 16, sharing: none}"},
-                    {"headwise", "{rank: 16, sharing: headwise}"},
-                    {"layerwise", "{rank: 16, sharing: layerwise}"}}},
+       .variants = {{"none", "{rank: 16, sharing: none, bias: true}"},
+                    {"headwise", "{rank: 16, sharing: headwise, scale: tokens}"},
+                    {"layerwise", "{rank: 16, sharing: layerwise, bias: true}"},
+                    {"mass", "{rank: 16, scale: mass, hide_unwritten: true}"},
+                    {"convolution", "{rank: 8, method: convolution, bias: true}"},
+                    {"depthwise", "{rank: 8, method: convolution, sharing: none, depthwise: true}"},
+                    {"mean_pool", "{rank: 8, method: mean_pool}"},
+                    {"max_pool", "{rank: 8, method: max_pool}"},
+                    {"fixed_random",
+                     "{method: fixed_random, sharing: headwise, deviation: inverse}"},
+                    {"block_causal", "{rank: 8, method: mean_pool, causal_form: block_causal}"},
+                    {"block_convolution",
+                     "{rank: 8, method: convolution, bias: true, causal_form: block_causal}"},
+                    {"slot_triangle", "{rank: 16, slot_triangle: true}"}}},
       promises, make);
 }
 

@@ -40,7 +40,8 @@ void fields(V& v, LengthConfig& c) {
   v("start", c.start, "first values of learnable and convolution");
   v("deviation", c.deviation, "of fixed_random: 1 / sqrt(rank), or 1 / rank");
   v("scale", c.scale,
-    "what a slot is divided by: nothing, the tokens seen, or the sum of their |E|");
+    "what a slot is divided by: nothing, the number of tokens, or the sum of their absolute "
+    "weights");
 }
 
 // E for keys and F for values; one and the same unless they are apart.

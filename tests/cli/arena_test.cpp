@@ -105,7 +105,7 @@ TEST(ArenaCommand, AKilledArenaGoesOnWhereItStopped) {
 TEST(ArenaCommand, AFailedCellSaysWhyAndStopsNobody) {
   const Workspace here;
   here.write("arena.yaml", replaced(kArena, "  - linear\n",
-                                    "  - {name: linformer, max_length: 3}\n  - linear\n"));
+                                    "  - {name: linformer, rank: 2, max_length: 3}\n  - linear\n"));
   const auto outcome = here.run(arena());
   EXPECT_EQ(outcome.code, 1);
   const auto rows = cells(here);

@@ -21,7 +21,7 @@ Arguments bench(const std::string& lengths, const Arguments& more) {
 TEST(BenchCommand, WritesTheDocumentedForm) {
   const Workspace here;
   const auto outcome = here.run(
-      bench("32,64", {"--mechanisms", "linear,linformer", "--modes", "forward,training,decode"}));
+      bench("32,64", {"--mechanisms", "linear,fnet", "--modes", "forward,training,decode"}));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(lines_of(outcome.out).back(), "bench.json");
   const auto result = json::parse(here.read("bench.json"));
@@ -41,10 +41,10 @@ TEST(BenchCommand, WritesTheDocumentedForm) {
     EXPECT_GT(row.at("error").get<double>(), 0) << "float32 is not float64";
     EXPECT_LT(row.at("error").get<double>(), 1e-4);
   }
-  for (const auto* name : {"softmax/forward/32", "softmax_naive/forward/64", "linear/decode/64",
-                           "linformer/training/32"})
+  for (const auto* name :
+       {"softmax/forward/32", "softmax_naive/forward/64", "linear/decode/64", "fnet/training/32"})
     EXPECT_TRUE(names.count(name)) << name;
-  EXPECT_FALSE(names.count("linformer/decode/32")) << "it has no decoding state";
+  EXPECT_FALSE(names.count("fnet/decode/32")) << "it has no decoding state";
   for (const auto& row : result.at("growth"))
     for (const auto* key :
          {"mechanism", "mode", "time_exponent", "memory_exponent", "crossover_length"})

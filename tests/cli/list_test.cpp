@@ -52,7 +52,8 @@ TEST(ListCommand, TellsTheFiveMechanismsApart) {
   EXPECT_EQ(promises.at("softmax").at("time_exponent"), 2);
   EXPECT_LT(promises.at("linear").at("time_exponent"), 2);
   EXPECT_EQ(promises.at("linear").at("future"), "exact");
-  EXPECT_EQ(promises.at("linformer").at("future"), "refused");
+  EXPECT_EQ(promises.at("linformer").at("future"), "exact");
+  EXPECT_EQ(promises.at("fnet").at("future"), "refused");
   EXPECT_EQ(promises.at("linformer").at("cross"), true);
   EXPECT_EQ(promises.at("local").at("decode"), true);
   EXPECT_EQ(promises.at("fnet").at("padding"), "contents");

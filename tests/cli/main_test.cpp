@@ -105,13 +105,13 @@ TEST(Program, AValueOutOfRangeNamesItsRange) {
   EXPECT_FALSE(here.has("runs"));
 }
 
-TEST(Program, ACausalRequestToLinformerNamesMechanismsThatAre) {
+TEST(Program, ACausalRequestToFNetNamesMechanismsThatAre) {
   Workspace here;
-  here.write("run.yaml", replaced(kTinyRecall, "name: linear", "name: linformer"));
+  here.write("run.yaml", replaced(kTinyRecall, "name: linear", "name: fnet"));
   expect_one_line(
-      here, {"causal linformer",
+      here, {"causal fnet",
              {"train", "run.yaml", "--set", "model.causal=true"},
-             "run.yaml:10: linformer is not causal; mechanisms that are: " +
+             "run.yaml:10: fnet is not causal; mechanisms that are: " +
                  mechanisms_that([](const Promises& p) { return p.future != Future::refused; })});
 }
 

@@ -77,8 +77,8 @@ TEST(CheckAttention, NamesFileAndLineOfWhatIsWrong) {
   EXPECT_TRUE(checked("name: linformer\nrank: 0").starts_with("model.yaml:2: "));
   EXPECT_EQ(checked("rank: 8"),
             "model.yaml:1: attention has no name; write {name: softmax}, or another mechanism");
-  EXPECT_EQ(checked("name: linformer", true),
-            "model.yaml:1: linformer is not causal; mechanisms that are: " +
+  EXPECT_EQ(checked("name: nystromformer", true),
+            "model.yaml:1: nystromformer is not causal; mechanisms that are: " +
                 mechanisms_that([](const Promises& p) { return p.future != Future::refused; }));
   EXPECT_EQ(checked("- {name: softmax, layers: 0}\n- {name: fnet, layers: 1}", true),
             "model.yaml:2: fnet is not causal; mechanisms that are: " +
