@@ -8,11 +8,14 @@ void check_lucid(const Case& c) {
   const int64_t heads = c.integer("heads");
   const bool one = c.flag("one_kv_head"), tied = c.flag("share_kv");
   const auto x = c.at("x").requires_grad_();
+  Context context;
+  if (c.has("context")) context.memory = c.at("context").requires_grad_();
   Layer layer("linformer",
               {.shape = {.width = x.size(2),
                          .heads = heads,
-                         .head_width = c.integer("dim_head"),
-                         .max_length = c.integer("seq_len")}},
+                         .head_width = c.at("wq").size(0) / heads,
+                         .max_length = c.integer("seq_len")},
+               .cross = context.memory.defined()},
               "{rank: " + std::to_string(c.integer("k")) + ", sharing: headwise}");
   const auto every_head = [&](const Tensor& w) { return one ? w.repeat({heads, 1}) : w; };
   layer.set("query.weight", c.at("wq"));
@@ -22,8 +25,9 @@ void check_lucid(const Case& c) {
   layer.set("output.bias", c.at("bo"));
   layer.set("e", c.at("proj_k").t());
   layer.set("f", c.at(tied ? "proj_k" : "proj_v").t());
-  expect_output(c, layer(x, {}), {});
+  expect_output(c, layer(x, context), {});
   expect_gradient(c, "x", x.grad());
+  if (context.memory.defined()) expect_gradient(c, "context", context.memory.grad());
   expect_gradient(c, "wq", layer.gradient("query.weight"));
 }
 
