@@ -1,5 +1,4 @@
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/autograd.h>
 
 #include "longbow/attention/mechanism.h"
 #include "tests/support/oracle.h"
@@ -254,7 +253,7 @@ TEST(Aft, TheStateOfTheSimpleFormIsThreeNumbersPerChannel) {
   mixer->start(state, 2, kLongest, context);
   ASSERT_EQ(state.lane.size(), 3u);
   for (const auto& [name, tensor] : state.lane) {
-    EXPECT_EQ(tensor.sizes(), at::IntArrayRef({2, 1, kWidth})) << name;
+    EXPECT_EQ(tensor.sizes(), at::IntArrayRef({2, 1, 1, kWidth})) << name;
     EXPECT_EQ(tensor.scalar_type(), at::kFloat) << name;
   }
 }
@@ -288,13 +287,29 @@ TEST(Aft, MaxLengthIsItsOwnOrTheModels) {
     EXPECT_EQ(mixed(made("{form: " + form + "}"), x).size(1), 25);
 }
 
-TEST(Aft, ABiasHasNoSecondDerivative) {
-  const auto x = random_normal({1, 5, kWidth}, 18).requires_grad_();
-  EXPECT_EQ(error_of([&] {
-              (void)torch::autograd::grad({mixed(made("{form: full}"), x).sum()}, {x}, {},
-                                          std::nullopt, /*create_graph=*/true);
-            }),
-            "aft: a position bias has no second derivative");
+TEST(Aft, InnerWidthIsThatOfQueriesKeysAndValues) {
+  const auto x = random_normal({1, 9, kWidth}, 18);
+  for (const std::string form : {"simple", "full", "local", "conv, head_keys: false"}) {
+    const auto mixer = made("{inner_width: 10, form: " + form + "}");
+    for (const std::string name : {"query", "key", "value"})
+      EXPECT_EQ(mixer->named_parameters()[name + ".weight"].sizes(), at::IntArrayRef({10, kWidth}));
+    EXPECT_EQ(mixed(mixer, x).sizes(), x.sizes());
+  }
+}
+
+// The window, and the sums of what has left it: nothing grows with the capacity.
+TEST(Aft, TheStateOfAWindowIsItsTokensAndThreeNumbersPerChannel) {
+  for (const std::string form : {"local", "conv"}) {
+    const auto mixer = made("{window: 4, form: " + form + "}");
+    const int64_t groups = form == "conv" ? kHeads : 1, width = kWidth / groups;
+    State state;
+    Context context;
+    mixer->start(state, 2, kLongest, context);
+    ASSERT_EQ(state.lane.size(), 5u);
+    EXPECT_EQ(state.lane.at("near_values").sizes(), at::IntArrayRef({2, groups, 3, width}));
+    EXPECT_EQ(state.lane.at("near_keys").size(3), form == "conv" ? 1 : width);
+    EXPECT_EQ(state.lane.at("values").sizes(), at::IntArrayRef({2, groups, 1, width}));
+  }
 }
 
 TEST(Aft, RefusesWhatItCannotDo) {
@@ -306,6 +321,8 @@ TEST(Aft, RefusesWhatItCannotDo) {
             "aft options:1: aft.form is 'half'; one of: simple, full, local, conv");
   EXPECT_EQ(error_of([] { (void)made("{window: 0}"); }),
             "aft options:1: aft.window is 0, out of range; it may be 1..65536");
+  EXPECT_EQ(error_of([] { (void)made("{form: conv, inner_width: 7}"); }),
+            "aft: inner_width 7 is not a multiple of 2 heads");
   Context crossing = {.memory = random_normal({1, 3, kWidth}, 16)};
   EXPECT_EQ(error_of([&] {
               (*made("{form: full}"))(random_normal({1, 3, kWidth}, 17), crossing);
