@@ -117,11 +117,7 @@ class Aft : public MixerImpl {
   Tensor grow(const Tensor& x, State& state, Context& context) override {
     if (state.lane.count("memory")) return gated(x, state.lane.at("memory"));
     const auto k = keys(x, context.mask.keep), v = values(x);
-    if (config_.form == Form::simple) {
-      const auto all = running(joined_rows({seen_channel_sums(state), each_key(k, v)}));
-      set_channel_sums(state, all.narrow(x.size(1), 1));
-      return gated(x, all.narrow(1, x.size(1)).mean());
-    }
+    if (config_.form == Form::simple) return gated(x, grow_channel_sums(k, v, state).mean());
     const auto body = [&](const Heads& piece, Context& inner) {
       return config_.form == Form::full ? read_cache(piece, state, inner)
                                         : read_window(piece, state, inner);

@@ -8,8 +8,10 @@
 // above on each prefix, where p_i would have to be formed anew from every later g.
 #include <ATen/ATen.h>
 
+#include <limits>
+
 #include "longbow/attention/mechanism.h"
-#include "longbow/nn/softmax.h"
+#include "longbow/nn/channel_softmax.h"
 
 namespace longbow {
 namespace {
@@ -19,9 +21,16 @@ constexpr std::array<std::string_view, 2> names_of(Scope) {
   return {"head", "full"};
 }
 
+enum class GlobalKey { products, keys };
+constexpr std::array<std::string_view, 2> names_of(GlobalKey) {
+  return {"products", "keys"};
+}
+
 struct Config {
   Scope score_scope = Scope::head;
   bool share_qv = false;
+  GlobalKey global_key = GlobalKey::products;
+  bool head_transform = false;
   bool running = false;
 };
 template <class V>
@@ -29,38 +38,11 @@ void fields(V& v, Config& c) {
   v("score_scope", c.score_scope,
     "what a head's score reads: its own channels, or (with a bias) the channels of all heads");
   v("share_qv", c.share_qv, "values are the queries");
+  v("global_key", c.global_key, "what is averaged into c: p, or the keys alone");
+  v("head_transform", c.head_transform,
+    "W_r is one matrix for the channels of a head, the same for all heads, and a projection of all "
+    "channels follows");
   v("running", c.running, "take causal masks, by running averages (not in the paper)");
-}
-
-// A softmax average over all tokens so far: its rows' weighted mean, and the logarithm of the sum
-// of weights. An average over nothing weighs nothing beside any score.
-constexpr double kNothing = -1e30;
-struct Average {
-  Tensor& mean;   // [B, H, 1, D]
-  Tensor& logit;  // [B, H, 1]
-};
-
-// Row i becomes the average over the rows up to i and what came before. A piece of tokens reads the
-// earlier ones as one row more, so nothing overflows and the future enters with weight zero.
-Tensor running_average(const Tensor& scores, const Tensor& rows, const Tensor& keep,
-                       const Average& past) {
-  constexpr int64_t kPiece = 64;
-  const auto real = keep.defined()
-                        ? keep
-                        : at::ones({rows.size(0), rows.size(2)}, rows.options().dtype(at::kBool));
-  const auto s = scores.split(kPiece, 2), r = rows.split(kPiece, 2), m = real.split(kPiece, 1);
-  std::vector<Tensor> averages;
-  for (size_t piece = 0; piece < s.size(); ++piece) {
-    const int64_t t = s[piece].size(2);
-    const auto kept = at::constant_pad_nd(m[piece], {1, 0}, 1).unsqueeze(1);  // [B, 1, 1 + T]
-    const auto visible = kept.unsqueeze(2).expand({-1, 1, t, t + 1}).tril(1);
-    const auto logits = at::cat({past.logit, s[piece]}, 2);  // [B, H, 1 + T]
-    const auto weights = masked_softmax(logits.unsqueeze(2), visible);
-    averages.push_back(weights.matmul(at::cat({past.mean, r[piece]}, 2)));
-    past.mean = averages.back().narrow(2, t - 1, 1);
-    past.logit = at::where(kept, logits, kNothing).logsumexp(2, true);
-  }
-  return at::cat(averages, 2);  // [B, H, N, D]
 }
 
 class Fastformer : public MixerImpl {
@@ -73,8 +55,9 @@ class Fastformer : public MixerImpl {
     query_ = linear(site, "query", width, inner);
     key_ = linear(site, "key", width, inner);
     value_ = config.share_qv ? query_ : linear(site, "value", width, inner);
-    transform_ = linear(site, "transform", inner, inner);
-    if (inner != width) output_ = linear(site, "output", inner, width);
+    const int64_t transformed = config.head_transform ? site.shape.head() : inner;
+    transform_ = linear(site, "transform", transformed, transformed);
+    if (config.head_transform || inner != width) output_ = linear(site, "output", inner, width);
     query_score_ = score(site, "query_score");
     key_score_ = score(site, "key_score");
   }
@@ -86,46 +69,42 @@ class Fastformer : public MixerImpl {
       open(state, x.size(0), 0, context);
       return grow(x, state, context);
     }
-    const auto& keep = context.mask.keep;
-    const auto visible = keep.defined() ? keep.unsqueeze(1).unsqueeze(1) : keep;  // [B, 1, 1, N]
-    const auto average = [&](const Tensor& scores, const Tensor& rows) {
-      return masked_softmax(scores.unsqueeze(2), visible).matmul(rows);  // [B, H, 1, D]
+    const auto average = [&](const Tensor& scores, const Tensor& rows, const std::string&) {
+      return all_keys(scores, rows).mean();  // [B, H, 1, D]
     };
-    return mixed(x, average, average);
+    return mixed(x, context.mask.keep, average);
   }
 
   void open(State& state, int64_t lanes, int64_t, Context&) override {
     const auto& like = query_->weight;
-    const auto options = like.options().dtype(wide(like)).requires_grad(false);
-    for (const std::string name : {"query", "key"}) {
-      state.add(name + "_mean", {lanes, heads_, 1, like.size(0) / heads_}, options);
-      state.add(name + "_logit", {lanes, heads_, 1}, options, kNothing);
-    }
+    const auto rows = at::empty({lanes, heads_, 0, like.size(0) / heads_},
+                                like.options().dtype(wide(like)).requires_grad(false));
+    for (const std::string name : {"query_", "key_"})
+      open_channel_sums(state, rows.narrow(3, 0, 1), rows, name);
   }
 
   Tensor grow(const Tensor& x, State& state, Context& context) override {
-    const auto average = [&](const std::string& name) {
-      return [&, name](const Tensor& scores, const Tensor& rows) {
-        return running_average(scores, rows, context.mask.keep,
-                               {state.lane.at(name + "_mean"), state.lane.at(name + "_logit")});
-      };
+    const auto average = [&](const Tensor& scores, const Tensor& rows, const std::string& name) {
+      return grow_channel_sums(scores, rows, state, name).mean();  // [B, H, N, D]
     };
-    return mixed(x, average("query"), average("key"));
+    return mixed(x, context.mask.keep, average);
   }
 
  private:
   // A product of three projections over all tokens: float32 at least, up to the last one.
-  template <class Q, class K>
-  Tensor mixed(const Tensor& x, const Q& average_query, const K& average_key) const {
+  template <class Average>
+  Tensor mixed(const Tensor& x, const Tensor& keep, const Average& average) const {
     const auto projected = [&](const Linear& projection) {
       return split_heads(projection(x).to(wide(x)), heads_);  // [B, H, N, D]
     };
     const auto q = projected(*query_), k = projected(*key_);
     const auto v = config_.share_qv ? q : projected(*value_);
-    const auto p = average_query(scores(q, query_score_), q) * k;
-    const auto u = average_key(scores(p, key_score_), p) * v;
-    const auto y =
-        (*transform_)(merge_heads(u).to(x.scalar_type())) + merge_heads(q).to(x.scalar_type());
+    const auto p = average(scores(q, query_score_, keep), q, "query_") * k;
+    const auto& averaged = config_.global_key == GlobalKey::products ? p : k;
+    const auto u = (average(scores(p, key_score_, keep), averaged, "key_") * v).to(x.scalar_type());
+    const auto r =
+        config_.head_transform ? merge_heads((*transform_)(u)) : (*transform_)(merge_heads(u));
+    const auto y = r + merge_heads(q).to(x.scalar_type());
     return output_ ? (*output_)(y) : y;
   }
 
@@ -140,14 +119,22 @@ class Fastformer : public MixerImpl {
     return {parameter(name, initial_normal(site, name, {heads_, inner / heads_}, 0.02)), {}};
   }
 
-  Tensor scores(const Tensor& rows, const Score& score) const {  // [B, H, N]
+  // [B, H, N, 1]; a padded token has no weight.
+  Tensor scores(const Tensor& rows, const Score& score, const Tensor& keep) const {
     const auto type = rows.scalar_type();
-    if (score.own.defined())
-      return rows.matmul(score.own.to(type).unsqueeze(-1)).squeeze(-1) * scale_;
-    const auto &weight = score.all->weight, &bias = score.all->bias;
-    return at::linear(merge_heads(rows), weight.to(type), bias.defined() ? bias.to(type) : bias)
-               .transpose(1, 2) *
-           scale_;
+    Tensor s;
+    if (score.own.defined()) {
+      s = rows.matmul(score.own.to(type).unsqueeze(-1));
+    } else {
+      const auto &weight = score.all->weight, &bias = score.all->bias;
+      s = split_heads(
+          at::linear(merge_heads(rows), weight.to(type), bias.defined() ? bias.to(type) : bias),
+          heads_);
+    }
+    s = s * scale_;
+    return keep.defined() ? s.masked_fill(keep.logical_not().unsqueeze(1).unsqueeze(-1),
+                                          -std::numeric_limits<double>::infinity())
+                          : s;
   }
 
   Config config_;
@@ -177,8 +164,10 @@ Mechanism fastformer_mechanism() {
        .exact = "one token: W_r (q * k * v) + q; never softmax",
        .variants = {{"full", "{score_scope: full}"},
                     {"share_qv", "{share_qv: true}"},
+                    {"keys", "{global_key: keys, head_transform: true}"},
                     {"running", "{running: true}"},
-                    {"running_full", "{running: true, score_scope: full, share_qv: true}"}}},
+                    {"running_full", "{running: true, score_scope: full, share_qv: true}"},
+                    {"running_keys", "{running: true, global_key: keys}"}}},
       promises, make);
 }
 

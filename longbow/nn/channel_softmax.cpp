@@ -66,23 +66,31 @@ ChannelSums running(const ChannelSums& x) {
           interleaved(evens.weights, filled.weights)};
 }
 
-void open_channel_sums(State& state, const Tensor& k, const Tensor& v) {
+void open_channel_sums(State& state, const Tensor& k, const Tensor& v, const std::string& name) {
   const auto row = [](const Tensor& t) {
-    return std::vector{t.size(0), t.size(1), int64_t{1}, t.size(3)};
+    return std::vector<int64_t>{t.size(0), t.size(1), 1, t.size(3)};
   };
-  state.add("max", row(k), k.options(), ChannelSums::kLowest);
-  state.add("values", row(v), v.options());
-  state.add("weights", row(k), k.options());
+  state.add(name + "max", row(k), k.options(), ChannelSums::kLowest);
+  state.add(name + "values", row(v), v.options());
+  state.add(name + "weights", row(k), k.options());
 }
 
-ChannelSums seen_channel_sums(const State& state) {
-  return {state.lane.at("max"), state.lane.at("values"), state.lane.at("weights")};
+ChannelSums seen_channel_sums(const State& state, const std::string& name) {
+  const auto& lane = state.lane;
+  return {lane.at(name + "max"), lane.at(name + "values"), lane.at(name + "weights")};
 }
 
-void set_channel_sums(State& state, const ChannelSums& sums) {
-  state.lane.at("max") = sums.max;
-  state.lane.at("values") = sums.values;
-  state.lane.at("weights") = sums.weights;
+void set_channel_sums(State& state, const ChannelSums& sums, const std::string& name) {
+  state.lane.at(name + "max") = sums.max;
+  state.lane.at(name + "values") = sums.values;
+  state.lane.at(name + "weights") = sums.weights;
+}
+
+ChannelSums grow_channel_sums(const Tensor& k, const Tensor& v, State& state,
+                              const std::string& name) {
+  const auto all = running(joined_rows({seen_channel_sums(state, name), each_key(k, v)}));
+  set_channel_sums(state, all.narrow(k.size(2), 1), name);
+  return all.narrow(1, k.size(2));
 }
 
 namespace {

@@ -2,6 +2,7 @@
 // Sums over keys where every channel has a softmax of its own: key j counts e^{k_j} in a channel,
 // or e^{k_j + w_tj} for a query t that has a bias w_tj for it. Tokens are the second to last
 // dimension and channels the last; k may have one channel for all of those of v.
+#include <string>
 #include <vector>
 
 #include "longbow/nn/context.h"
@@ -34,11 +35,15 @@ ChannelSums joined(const ChannelSums& a, const ChannelSums& b);
 ChannelSums joined_rows(const std::vector<ChannelSums>& parts);  // one after the other
 ChannelSums running(const ChannelSums& x);  // row t becomes the sums of rows 0..t, O(N) in all
 
-// What a lane holds of the keys it has seen: its sums, one row. `k` and `v` [B, H, 0, D] say how
-// wide they are.
-void open_channel_sums(State& state, const Tensor& k, const Tensor& v);
-ChannelSums seen_channel_sums(const State& state);
-void set_channel_sums(State& state, const ChannelSums& sums);
+// What a lane holds of the keys it has seen: its sums, one row, under names that begin with `name`.
+// `k` and `v` [B, H, 0, D] say how wide they are.
+void open_channel_sums(State& state, const Tensor& k, const Tensor& v,
+                       const std::string& name = "");
+ChannelSums seen_channel_sums(const State& state, const std::string& name = "");
+void set_channel_sums(State& state, const ChannelSums& sums, const std::string& name = "");
+// Row t holds what was seen and the keys 0..t; the last row is what has been seen from now on.
+ChannelSums grow_channel_sums(const Tensor& k, const Tensor& v, State& state,
+                              const std::string& name = "");
 
 // The biases of T queries for S keys: w = left [..., T, S], or left right^T with left [..., T, R]
 // and right [S, R].

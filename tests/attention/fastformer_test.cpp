@@ -22,15 +22,22 @@ Tensor dense(const torch::nn::Module& mixer, const Node& options, const Site& si
     return rows.matmul(tensor(name + ".weight").t()) + tensor(name + ".bias");
   };
   const bool full = as_string(*options.find("score_scope"), "score_scope") == "full";
-  const bool shared = as_boolean(*options.find("share_qv"), "share_qv");
+  const auto flag = [&](const std::string& name) {
+    const auto* option = options.find(name);
+    return option && as_boolean(*option, name);
+  };
+  const bool shared = flag("share_qv"), by_head = flag("head_transform");
+  const auto* global = options.find("global_key");
+  const bool raw = global && as_string(*global, "global_key") == "keys";
   const int64_t heads = site.shape.heads, d = site.shape.head(), n = x.size(1);
   const auto scores = [&](const Tensor& rows, const std::string& name) {  // [N, H D] -> [N, H]
     const auto s = full ? projected(rows, name) : (rows.view({n, heads, d}) * tensor(name)).sum(-1);
     return s / std::sqrt(static_cast<double>(d));
   };
   // [N, H D]: the average that each token reads.
-  const auto averages = [&](const Tensor& rows, const std::string& name, const Tensor& real) {
-    const auto s = scores(rows, name);
+  const auto averages = [&](const Tensor& scored, const Tensor& rows, const std::string& name,
+                            const Tensor& real) {
+    const auto s = scores(scored, name);
     std::vector<Tensor> tokens;
     for (int64_t i = 0; i < n; ++i) {
       const auto seen = context.mask.causal ? real * (at::arange(n) <= i) : real;
@@ -47,10 +54,12 @@ Tensor dense(const torch::nn::Module& mixer, const Node& options, const Site& si
                                                   : at::ones({n}, at::kDouble);
     const auto q = projected(x[b], "query"), k = projected(x[b], "key");
     const auto v = shared ? q : projected(x[b], "value");
-    const auto p = averages(q, "query_score", real) * k;
-    const auto c = averages(p, "key_score", real);
-    const auto y = projected(c * v, "transform") + q;
-    sequences.push_back(heads * d == site.shape.width ? y : projected(y, "output"));
+    const auto p = averages(q, q, "query_score", real) * k;
+    const auto c = averages(p, raw ? k : p, "key_score", real);
+    const auto u = by_head ? (c * v).view({n, heads, d}) : c * v;
+    const auto y = projected(u, "transform").view_as(q) + q;
+    const bool direct = heads * d == site.shape.width && !by_head;
+    sequences.push_back(direct ? y : projected(y, "output"));
   }
   return oracle::without_padding(at::stack(sequences), context);
 }
@@ -89,9 +98,11 @@ TEST(Fastformer, OneTokenHasAClosedForm) {
 TEST(Fastformer, IsTheEquationInLoopsWhereHeadsFillTheWidth) {
   const auto x = random_normal({2, 7, 6}, 2);
   for (const std::string scope : {"head", "full"})
-    for (const std::string share : {"false", "true"})
+    for (const std::string more :
+         {"share_qv: false", "share_qv: true", "share_qv: false, global_key: keys",
+          "share_qv: false, head_transform: true"})
       for (const bool causal : {false, true}) {
-        const auto text = "{running: true, score_scope: " + scope + ", share_qv: " + share + "}";
+        const auto text = "{running: true, score_scope: " + scope + ", " + more + "}";
         const auto mixer = made(text);
         Context context = {.mask = {.causal = causal, .keep = at::arange(7).expand({2, 7}) < 5}};
         const auto want = dense(*mixer, parse_yaml(text, "test"), kSite, x, context);
@@ -143,10 +154,10 @@ TEST(Fastformer, TheStateIsTwoAveragesInFloat32) {
   State state;
   Context context;
   mixer->start(state, 2, 1000000, context);
-  ASSERT_EQ(state.lane.size(), 4u);
-  EXPECT_EQ(state.lane.at("query_mean").sizes(), at::IntArrayRef({2, 2, 1, 3}));
-  EXPECT_EQ(state.lane.at("key_logit").sizes(), at::IntArrayRef({2, 2, 1}));
-  EXPECT_EQ(state.lane.at("key_mean").scalar_type(), at::kFloat);
+  ASSERT_EQ(state.lane.size(), 6u);
+  EXPECT_EQ(state.lane.at("query_values").sizes(), at::IntArrayRef({2, 2, 1, 3}));
+  EXPECT_EQ(state.lane.at("key_weights").sizes(), at::IntArrayRef({2, 2, 1, 1}));
+  EXPECT_EQ(state.lane.at("key_values").scalar_type(), at::kFloat);
 }
 
 TEST(Fastformer, HasTheParametersThatItsOptionsNeed) {
@@ -158,11 +169,16 @@ TEST(Fastformer, HasTheParametersThatItsOptionsNeed) {
   EXPECT_TRUE(has("{score_scope: full}", "key_score.bias"));
   EXPECT_TRUE(has("", "key_score"));
   EXPECT_FALSE(has("", "output.weight")) << "heads fill the width";
+  EXPECT_TRUE(has("{head_transform: true}", "output.weight"));
+  EXPECT_EQ(made("{head_transform: true}")->named_parameters()["transform.weight"].sizes(),
+            at::IntArrayRef({3, 3}));
 }
 
 TEST(Fastformer, RefusesWhatItCannotDo) {
   EXPECT_EQ(error_of([] { (void)made("{score_scope: both}"); }),
             "fastformer options:1: fastformer.score_scope is 'both'; one of: head, full");
+  EXPECT_EQ(error_of([] { (void)made("{global_key: values}"); }),
+            "fastformer options:1: fastformer.global_key is 'values'; one of: products, keys");
   Context causal = {.mask = {.causal = true}};
   const auto x = random_normal({1, 3, 6}, 6);
   EXPECT_EQ(error_of([&] {
