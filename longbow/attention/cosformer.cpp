@@ -34,6 +34,7 @@ struct Config {
   Length length = Length::fixed;
   Memory memory = Memory::content;
   double epsilon = 1e-6;
+  double dropout = 0;
 };
 template <class V>
 void fields(V& v, Config& c) {
@@ -47,12 +48,15 @@ void fields(V& v, Config& c) {
     "a memory is read by content alone, or by positions counted as those of the queries are (then "
     "no decoding)");
   v("epsilon", c.epsilon, "smallest denominator", above(0));
+  v("dropout", c.dropout, "rate on what is read", range(0, 0.99));
 }
 
 class Cosformer : public AttentionImpl {
  public:
   Cosformer(const Site& site, const Config& config)
-      : config_(config), longest_(config.max_length > 0 ? config.max_length : model_length(site)) {
+      : config_(config),
+        path_(site.path),
+        longest_(config.max_length > 0 ? config.max_length : model_length(site)) {
     TORCH_CHECK(config.length == Length::current || longest_ > 0,
                 "cosformer: needs max_length, here or in the model");
   }
@@ -70,8 +74,8 @@ class Cosformer : public AttentionImpl {
       k = rotated(k, j, m);
     }
     return normalised(
-        feature_sums(q, without_padding(k, context.mask.keep), heads.v, context.mask.causal),
-        heads);
+        feature_sums(q, without_padding(k, context.mask.keep), heads.v, context.mask.causal), heads,
+        context);
   }
 
   void open(State& state, const Heads& empty, int64_t capacity, Context&) override {
@@ -84,7 +88,7 @@ class Cosformer : public AttentionImpl {
     const auto q = rotated(features(heads.q), context.positions, m);
     const auto k = rotated(features(heads.k), context.positions, m);
     return normalised(grow_feature_sums(q, without_padding(k, context.mask.keep), heads.v, state),
-                      heads);
+                      heads, context);
   }
 
  private:
@@ -116,8 +120,10 @@ class Cosformer : public AttentionImpl {
     return at::maximum(keys, count(context.mask.query_keep, heads.q.size(2)));
   }
 
-  Tensor normalised(const FeatureSums& sums, const Heads& heads) const {
-    return (sums.values / sums.weights.clamp_min(config_.epsilon)).to(heads.v.scalar_type());
+  Tensor normalised(const FeatureSums& sums, const Heads& heads, const Context& context) const {
+    const auto o = sums.values / sums.weights.clamp_min(config_.epsilon);
+    return dropout(o.to(heads.v.scalar_type()), config_.dropout, is_training(), context,
+                   path_ + ".dropout");
   }
 
   // Further apart than M the cosine is negative.
@@ -132,6 +138,7 @@ class Cosformer : public AttentionImpl {
   }
 
   Config config_;
+  std::string path_;
   int64_t longest_;
 };
 

@@ -21,6 +21,12 @@ FeatureSums split(const Tensor& sums) {
   return {sums.narrow(-1, 0, d), sums.narrow(-1, d, 1)};
 }
 
+// Few keys are read sooner by their weights than by their sums.
+bool few_keys(const Tensor& q, const Tensor& k, const Tensor& v) {
+  const int64_t n = q.size(2), m = k.size(2), r = k.size(3), d = v.size(3);
+  return n * m * (r + d) < (n + m) * r * d;
+}
+
 }  // namespace
 
 Tensor without_padding(const Tensor& key_features, const Tensor& keep) {
@@ -30,6 +36,10 @@ Tensor without_padding(const Tensor& key_features, const Tensor& keep) {
 
 FeatureSums feature_sums(const Tensor& q, const Tensor& k, const Tensor& v, bool causal) {
   const auto values = with_ones(v);
+  if (few_keys(q, k, v)) {
+    const auto weights = q.matmul(k.transpose(-2, -1));
+    return split((causal ? weights.tril(k.size(2) - q.size(2)) : weights).matmul(values));
+  }
   if (!causal) return split(q.matmul(k.transpose(-2, -1).matmul(values)));
   const int64_t extra = k.size(2) - q.size(2);  // pad or cut the queries in front
   if (extra == 0) return split(causal_product(q, k, values));

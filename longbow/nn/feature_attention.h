@@ -15,7 +15,8 @@ struct FeatureSums {
 // A padded key loses its features; zeroing the key itself would leave phi(0) in the denominator.
 Tensor without_padding(const Tensor& key_features, const Tensor& keep);
 
-// Linear in N and M; causal sums are aligned at the end when N != M.
+// Linear in N and M, or by the weights themselves where the keys are so few that this is less work;
+// causal sums are aligned at the end when N != M.
 FeatureSums feature_sums(const Tensor& q, const Tensor& k, const Tensor& v, bool causal);
 
 // The running sums over keys are the whole decoding state.

@@ -186,6 +186,30 @@ TEST(Cosformer, EpsilonIsTheSmallestDenominator) {
   EXPECT_GT(once.abs().max().item<double>(), 0);
 }
 
+TEST(Cosformer, DropoutIsOnWhatIsRead) {
+  const auto x = random_normal({1, kLongest, kWidth}, 13);
+  const auto mixer = made("{dropout: 0.5}"), plain = made();
+  {
+    const at::NoGradGuard no_grad;
+    for (const auto& made : {mixer, plain})
+      made->named_parameters()["output.weight"].copy_(at::eye(kWidth));
+  }
+  const auto run = [&] {
+    Context context = {.random = Random::from_seed(1)};
+    return (*mixer)(x, context);
+  };
+  Context context;
+  const auto want = (*plain)(x, context), y = run();
+  EXPECT_TRUE(y.equal(run()));
+  const auto kept = y.ne(0);
+  EXPECT_NEAR_TENSOR(y, want * 2 * kept, tolerance(at::kDouble));
+  const double share = kept.to(at::kDouble).mean().item<double>();
+  EXPECT_GT(share, 0.35);
+  EXPECT_LT(share, 0.65);
+  mixer->eval();
+  EXPECT_NEAR_TENSOR(run(), want, kExact);
+}
+
 TEST(Cosformer, TheStateIsOneSumPerHeadWhateverTheLength) {
   const auto mixer = make_mixer("cosformer", kSite);
   mixer->to(at::kBFloat16);

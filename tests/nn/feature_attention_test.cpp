@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "longbow/nn/meter.h"
 #include "tests/support/oracle.h"
 #include "tests/support/tensor.h"
 
@@ -15,7 +16,8 @@ Tensor positive(int64_t tokens, uint64_t seed) {
 }
 
 TEST(FeatureAttention, SumsAreThoseOfTheDenseWeights) {
-  for (const auto& [queries, keys] : {std::pair<int64_t, int64_t>{9, 9}, {4, 70}, {70, 4}})
+  for (const auto& [queries, keys] :
+       {std::pair<int64_t, int64_t>{9, 9}, {3, 3}, {2, 3}, {3, 2}, {4, 70}, {70, 4}})
     for (const bool causal : {false, true}) {
       const auto q = positive(queries, 1), k = positive(keys, 2);
       const auto v = random_normal({2, 2, keys, kWidth}, 3);
@@ -26,6 +28,13 @@ TEST(FeatureAttention, SumsAreThoseOfTheDenseWeights) {
       EXPECT_NEAR_TENSOR(sums.values, weights.matmul(v), tolerance(at::kDouble));
       EXPECT_NEAR_TENSOR(sums.weights, weights.sum(-1, true), tolerance(at::kDouble));
     }
+}
+
+// 4 x 4 weights of 100 features, and 4 x 100 x 100 sums.
+TEST(FeatureAttention, FewKeysAreReadByTheirWeights) {
+  const auto q = random_normal({1, 1, 4, 100}, 8).abs(), v = random_normal({1, 1, 4, 100}, 9);
+  for (const bool causal : {false, true})
+    EXPECT_LT(measure([&] { (void)feature_sums(q, q, v, causal); }).operations, 4 * 4 * 100 * 8);
 }
 
 TEST(FeatureAttention, ExtensionsContinueTheSums) {
