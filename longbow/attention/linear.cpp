@@ -6,83 +6,158 @@
 
 #include "longbow/attention/mechanism.h"
 #include "longbow/nn/feature_attention.h"
+#include "longbow/nn/softmax.h"
 
 namespace longbow {
 namespace {
 
-enum class Map { elu, relu, square };
-constexpr std::array<std::string_view, 3> names_of(Map) {
-  return {"elu", "relu", "square"};
+enum class Map { elu, relu, square, softmax, identity };
+constexpr std::array<std::string_view, 5> names_of(Map) {
+  return {"elu", "relu", "square", "softmax", "identity"};
+}
+enum class KeyMap { same, exp, positions };
+constexpr std::array<std::string_view, 3> names_of(KeyMap) {
+  return {"same", "exp", "positions"};
+}
+enum class Normaliser { sum, clamp, rms, none };
+constexpr std::array<std::string_view, 4> names_of(Normaliser) {
+  return {"sum", "clamp", "rms", "none"};
 }
 
 struct Config {
   Map map = Map::elu;
+  KeyMap key_map = KeyMap::same;
+  bool widen = false;
+  Normaliser normaliser = Normaliser::sum;
   double epsilon = 1e-6;
+  double dropout = 0;
 };
 template <class V>
 void fields(V& v, Config& c) {
-  v("map", c.map, "feature map: elu(x) + 1, relu(x), or x squared");
-  v("epsilon", c.epsilon, "added to the denominator", above(0));
+  v("map", c.map,
+    "feature map: elu(x) + 1, relu(x), x squared, softmax over channels, or x itself");
+  v("key_map", c.key_map,
+    "of keys: as the map says, exp(x), or a softmax over positions (then not causal, no decoding)");
+  v("widen", c.widen, "twice as many features: [phi(x), phi(-x)]");
+  v("normaliser", c.normaliser,
+    "divide by the sum of weights + epsilon, by that sum but at least epsilon, by the root of the "
+    "output's mean square + epsilon, or by nothing");
+  v("epsilon", c.epsilon, "keeps the denominator from zero", above(0));
+  v("dropout", c.dropout, "rate on what is read", range(0, 0.99));
 }
 
 class LinearAttention : public AttentionImpl {
  public:
-  explicit LinearAttention(const Config& config) : config_(config) {}
+  LinearAttention(const Site& site, const Config& config) : config_(config), path_(site.path) {
+    const bool divides =
+        config.normaliser == Normaliser::sum || config.normaliser == Normaliser::clamp;
+    TORCH_CHECK(
+        config.map != Map::identity || !divides,
+        "linear: the identity map gives weights of any sign; set normaliser to rms or none");
+  }
 
   Tensor attend(const Heads& heads, Context& context) override {
-    const auto q = features(heads.q), k = key_features(heads, context);
-    return normalised(feature_sums(q, k, heads.v, context.mask.causal), heads);
+    const auto q = query_features(heads), k = key_features(heads, context);
+    return normalised(feature_sums(q, k, heads.v, context.mask.causal), heads, context);
   }
 
   void open(State& state, const Heads& empty, int64_t, Context&) override {
-    open_feature_sums(state, empty, empty.k.size(3));
+    open_feature_sums(state, empty, (config_.widen ? 2 : 1) * empty.k.size(3));
   }
 
   Tensor grow(const Heads& heads, State& state, Context& context) override {
-    const auto q = features(heads.q), k = key_features(heads, context);
-    return normalised(grow_feature_sums(q, k, heads.v, state), heads);
+    const auto q = query_features(heads), k = key_features(heads, context);
+    return normalised(grow_feature_sums(q, k, heads.v, state), heads, context);
   }
 
  private:
+  Tensor phi(const Tensor& x) const {
+    switch (config_.map) {
+      case Map::relu:
+        return x.relu();
+      case Map::square:
+        return x.square();
+      case Map::softmax:
+        return x.softmax(-1);
+      case Map::identity:
+        return x;
+      default:
+        return at::elu(x) + 1;
+    }
+  }
+  Tensor key_phi(const Tensor& x, const Tensor& keep) const {
+    if (config_.key_map == KeyMap::same) return phi(x);
+    if (config_.key_map == KeyMap::exp) return x.exp();
+    const auto visible = keep.defined() ? keep.unsqueeze(1).unsqueeze(1) : keep;  // [B, 1, 1, M]
+    return masked_softmax(x.transpose(-2, -1), visible).transpose(-2, -1);
+  }
+
   // Features and sums are float32 at least: z grows with the number of keys.
-  Tensor features(const Tensor& x) const {
+  template <class F>
+  Tensor features(const Tensor& x, const F& map) const {
     const auto y = x.to(wide(x));
-    if (config_.map == Map::relu) return y.relu();
-    return config_.map == Map::square ? y.square() : at::elu(y) + 1;
+    return config_.widen ? at::cat({map(y), map(-y)}, -1) : map(y);
   }
-
+  Tensor query_features(const Heads& heads) const {
+    return features(heads.q, [&](const Tensor& x) { return phi(x); });
+  }
   Tensor key_features(const Heads& heads, const Context& context) const {
-    return without_padding(features(heads.k), context.mask.keep);
+    const auto& keep = context.mask.keep;
+    return without_padding(features(heads.k, [&](const Tensor& x) { return key_phi(x, keep); }),
+                           keep);
   }
 
-  Tensor normalised(const FeatureSums& sums, const Heads& heads) const {
-    return (sums.values / (sums.weights + config_.epsilon)).to(heads.v.scalar_type());
+  Tensor normalised(const FeatureSums& sums, const Heads& heads, const Context& context) const {
+    auto o = sums.values;
+    const double epsilon = config_.epsilon;
+    switch (config_.normaliser) {
+      case Normaliser::sum:
+        o = o / (sums.weights + epsilon);
+        break;
+      case Normaliser::clamp:
+        o = o / sums.weights.clamp_min(epsilon);
+        break;
+      case Normaliser::rms:
+        o = o * (o.square().mean(-1, true) + epsilon).rsqrt();
+        break;
+      case Normaliser::none:
+        break;
+    }
+    return dropout(o.to(heads.v.scalar_type()), config_.dropout, is_training(), context,
+                   path_ + ".dropout");
   }
 
   Config config_;
+  std::string path_;
 };
 
-Promises promises(const Config&) {
-  return {.future = Future::exact, .cross = true, .decode = true};
+Promises promises(const Config& c) {
+  const bool stepwise = c.key_map != KeyMap::positions;
+  return {.future = stepwise ? Future::exact : Future::refused, .cross = true, .decode = stepwise};
 }
 
-Attention make(const Site&, const Config& c) {
-  return std::make_shared<LinearAttention>(c);
+Attention make(const Site& site, const Config& c) {
+  return std::make_shared<LinearAttention>(site, c);
 }
 
 }  // namespace
 
 Mechanism linear_mechanism() {
-  return over_heads<Config>({.name = "linear",
-                             .family = "kernel",
-                             .paper = "arXiv:2006.16236",
-                             .cost = "O(N D^2)",
-                             .summary = "A positive feature map in place of the exponential; keys "
-                                        "and values become one running sum.",
-                             .exact = "one key: its value; its own feature kernel, never softmax",
-                             .variants = {{"relu", "{map: relu, epsilon: 1e-3}"},
-                                          {"square", "{map: square, epsilon: 1e-3}"}}},
-                            promises, make);
+  return over_heads<Config>(
+      {.name = "linear",
+       .family = "kernel",
+       .paper = "arXiv:2006.16236",
+       .cost = "O(N D^2)",
+       .summary = "A positive feature map in place of the exponential; keys "
+                  "and values become one running sum.",
+       .exact = "one key: its value; its own feature kernel, never softmax",
+       .variants = {{"relu", "{map: relu, epsilon: 1e-3}"},
+                    {"square", "{map: square, epsilon: 1e-3}"},
+                    {"softmax", "{map: softmax, key_map: exp, normaliser: clamp, epsilon: 1e-3}"},
+                    {"efficient", "{map: softmax, key_map: positions, normaliser: none}"},
+                    {"rms", "{map: identity, normaliser: rms}"},
+                    {"wide", "{widen: true}"}}},
+      promises, make);
 }
 
 }  // namespace longbow

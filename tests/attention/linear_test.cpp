@@ -9,25 +9,44 @@ namespace {
 
 Tensor features(const Tensor& x, const std::string& map) {
   if (map == "relu") return x.clamp_min(0);
-  return map == "square" ? x * x : at::where(x > 0, x + 1, x.exp());
+  if (map == "square") return x * x;
+  if (map == "exp") return x.exp();
+  if (map == "softmax") return x.exp() / x.exp().sum(-1, true);
+  return map == "identity" ? x : at::where(x > 0, x + 1, x.exp());
 }
 
-// phi(q_i) . phi(k_j) instead of exp(q_i . k_j), with epsilon added to the sum.
+// phi(q_i) . phi(k_j) instead of exp(q_i . k_j). `real` [B, 1, M, 1] says which keys a softmax over
+// positions counts.
 Tensor linear(const Node& options, const Tensor& q, const Tensor& k, const Tensor& v,
-              const Tensor& visible) {
-  const auto map = as_string(*options.find("map"), "map");
+              const Tensor& visible, const Tensor& real) {
+  const auto text = [&](const std::string& name) { return as_string(*options.find(name), name); };
+  const auto map = text("map"), key_map = text("key_map"), normaliser = text("normaliser");
   const double epsilon = as_number(*options.find("epsilon"), "epsilon");
-  const auto weights = features(q, map).matmul(features(k, map).transpose(-2, -1)) * visible;
-  return weights.matmul(v) / (weights.sum(-1, true) + epsilon);
+  const auto keys = [&](const Tensor& x) {
+    if (key_map != "positions") return features(x, key_map == "same" ? map : key_map);
+    const auto weights = x.exp() * real;
+    return weights / weights.sum(-2, true).clamp_min(1e-300);
+  };
+  auto weights = features(q, map).matmul(keys(k).transpose(-2, -1));
+  if (as_boolean(*options.find("widen"), "widen"))
+    weights = weights + features(-q, map).matmul(keys(-k).transpose(-2, -1));
+  weights = weights * visible;
+  const auto o = weights.matmul(v), sum = weights.sum(-1, true);
+  if (normaliser == "none") return o;
+  if (normaliser == "rms") return o / ((o * o).mean(-1, true) + epsilon).sqrt();
+  return o / (normaliser == "sum" ? sum + epsilon : sum.clamp_min(epsilon));
 }
 
 const bool registered =
     oracle::add("linear", [](const torch::nn::Module& mixer, const Node& options, const Site& site,
                              const Tensor& x, const Context& context) {
+      const auto& keep = context.mask.keep;
+      const auto real = keep.defined() ? keep.unsqueeze(1).unsqueeze(-1).to(at::kDouble)
+                                       : at::ones({1, 1, 1, 1}, at::kDouble);
       return oracle::multi_head(
           mixer, site, x, context,
           [&](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible) {
-            return linear(options, q, k, v, visible);
+            return linear(options, q, k, v, visible, real);
           });
     });
 
@@ -96,11 +115,55 @@ TEST(Linear, TheStateOfHalfTypesIsFloat32) {
 TEST(Linear, EachMapGivesOtherValues) {
   const auto x = random_normal({1, 9, 6}, 3);
   Context context;
-  const auto elu = (*made("{map: elu}"))(x, context), relu = (*made("{map: relu}"))(x, context),
-             square = (*made("{map: square}"))(x, context);
-  EXPECT_FALSE(elu.allclose(relu));
-  EXPECT_FALSE(elu.allclose(square));
-  EXPECT_FALSE(relu.allclose(square));
+  std::vector<Tensor> outputs;
+  for (const std::string options :
+       {"map: elu", "map: relu", "map: square", "map: softmax", "widen: true", "key_map: exp",
+        "key_map: positions", "normaliser: rms", "normaliser: none",
+        "map: identity, normaliser: none"})
+    outputs.push_back((*made("{" + options + "}"))(x, context));
+  for (size_t i = 0; i < outputs.size(); ++i)
+    for (size_t j = 0; j < i; ++j) EXPECT_FALSE(outputs[i].allclose(outputs[j])) << i << " " << j;
+}
+
+// A softmax over channels and one over positions weigh each value with a probability.
+TEST(Linear, EfficientAttentionNeedsNoDenominator) {
+  const auto x = random_normal({1, 9, 6}, 5);
+  Context context;
+  EXPECT_NEAR_TENSOR((*made("{map: softmax, key_map: positions, normaliser: none}"))(x, context),
+                     (*made("{map: softmax, key_map: positions, normaliser: clamp}"))(x, context),
+                     tolerance(at::kDouble));
+}
+
+TEST(Linear, TheRmsOfWhatIsReadIsOne) {
+  const auto mixer = made("{normaliser: rms, epsilon: 1e-12}");
+  {
+    const at::NoGradGuard no_grad;
+    mixer->named_parameters()["output.weight"].copy_(at::eye(6));
+  }
+  Context context = {.mask = {.causal = true}};
+  const auto heads = (*mixer)(random_normal({1, 9, 6}, 6), context).view({1, 9, 2, 3});
+  EXPECT_NEAR_TENSOR(heads.square().mean(-1), at::ones({1, 9, 2}, at::kDouble),
+                     (Tolerance{1e-6, 0}));
+}
+
+TEST(Linear, DropoutIsOnWhatIsRead) {
+  const auto x = random_normal({1, 50, 6}, 7);
+  const auto mixer = made("{dropout: 0.5}"), plain = made();
+  {
+    const at::NoGradGuard no_grad;
+    for (const auto& made : {mixer, plain})
+      made->named_parameters()["output.weight"].copy_(at::eye(6));
+  }
+  const auto run = [&] {
+    Context context = {.random = Random::from_seed(1)};
+    return (*mixer)(x, context);
+  };
+  Context context;
+  const auto want = (*plain)(x, context), y = run(), kept = y.ne(0);
+  EXPECT_NEAR_TENSOR(y, want * 2 * kept, tolerance(at::kDouble));
+  EXPECT_LT(std::abs(kept.to(at::kDouble).mean().item<double>() - 0.5), 0.15);
+  mixer->eval();
+  EXPECT_NEAR_TENSOR(run(), want, kExact);
 }
 
 TEST(Linear, AQueryWithoutFeaturesReadsNothing) {
@@ -116,8 +179,20 @@ TEST(Linear, AQueryWithoutFeaturesReadsNothing) {
 }
 
 TEST(Linear, RefusesOptionsThatItDoesNotHave) {
-  EXPECT_EQ(error_of([] { (void)made("{map: softmax}"); }),
-            "linear options:1: linear.map is 'softmax'; one of: elu, relu, square");
+  EXPECT_EQ(
+      error_of([] { (void)made("{map: cosine}"); }),
+      "linear options:1: linear.map is 'cosine'; one of: elu, relu, square, softmax, identity");
+  EXPECT_EQ(error_of([] { (void)made("{map: identity}"); }),
+            "linear: the identity map gives weights of any sign; set normaliser to rms or none");
+  EXPECT_EQ(error_of([] { (void)made("{key_map: relu}"); }),
+            "linear options:1: linear.key_map is 'relu'; one of: same, exp, positions");
+  EXPECT_EQ(error_of([] { (void)made("{normaliser: mean}"); }),
+            "linear options:1: linear.normaliser is 'mean'; one of: sum, clamp, rms, none");
+  Context causal = {.mask = {.causal = true}};
+  EXPECT_EQ(error_of([&] {
+              (*made("{key_map: positions}"))(random_normal({1, 3, 6}, 8), causal);
+            }).find("linear: is not causal; mechanisms that do: "),
+            0u);
   EXPECT_EQ(error_of([] { (void)made("{epsilon: 0}"); }),
             "linear options:1: linear.epsilon is 0, out of range; it may be > 0");
 }
