@@ -79,6 +79,16 @@ TEST(Residual, PostNormNormalisesTheSum) {
                      tolerance(at::kFloat));
 }
 
+TEST(Residual, TheEpsilonOfItsNormsIsAnOption) {
+  const auto [mixer, block] = build({.residual = Residual::post_norm, .norm_epsilon = 4});
+  Context context;
+  const auto x = input();
+  const auto wide = [](const Tensor& y) { return at::layer_norm(y, {kWidth}, {}, {}, 4); };
+  const auto y = wide(x + x.matmul(mixer->weight));
+  EXPECT_NEAR_TENSOR(block->forward(x, context), wide(y + fed(block, y, Activation::gelu)),
+                     tolerance(x.scalar_type()));
+}
+
 TEST(Residual, RezeroStartsAsTheIdentityAndScalesItsSubLayers) {
   const auto [mixer, block] = build({.residual = Residual::rezero});
   Context context;
