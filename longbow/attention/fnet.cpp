@@ -2,57 +2,119 @@
 // length and width,
 //   y = Re(DFT_N(DFT_C(x))) = C_N x C_C - S_N x S_C   (C cosines, S sines),
 // without a parameter. `hartley` keeps the imaginary part too: Re - Im, which loses nothing.
-// The number of tokens enters the frequencies: what stands in a padded place is hidden (it is set
-// to zero), but how many padded places there are matters.
+// `random` and `linear` are the paper's ablations, y = A x B with two matrices that are fixed or
+// learned. The number of tokens enters the frequencies: what stands in a padded place is hidden (it
+// is set to zero), but how many padded places there are matters. The two matrices do not know it.
 #include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include "longbow/attention/mechanism.h"
 
 namespace longbow {
 namespace {
 
-enum class Transform { fourier, hartley };
-constexpr std::array<std::string_view, 2> names_of(Transform) {
-  return {"fourier", "hartley"};
+enum class Transform { fourier, hartley, random, linear };
+constexpr std::array<std::string_view, 4> names_of(Transform) {
+  return {"fourier", "hartley", "random", "linear"};
 }
 
 struct Config {
   Transform transform = Transform::fourier;
   bool ortho = true;
+  int64_t max_length = 0;
 };
 template <class V>
 void fields(V& v, Config& c) {
-  v("transform", c.transform, "real part of the Fourier transform, or real minus imaginary part");
+  v("transform", c.transform,
+    "real part of the Fourier transform, or real minus imaginary part; or a product with two "
+    "matrices, random and fixed, or learned");
   v("ortho", c.ortho,
     "divide by sqrt(N C), so that the scale does not grow; false is the paper's form");
+  v("max_length", c.max_length,
+    "random and linear: longest sequence; 0 = what the model is built for", at_least(0));
 }
+
+bool has_matrices(const Config& c) {
+  return c.transform == Transform::random || c.transform == Transform::linear;
+}
+
+// The input is real, so half of the channels are transformed and the others follow from
+// Y[-t, -c] = conj Y[t, c].
+Tensor transformed(const Tensor& x, bool hartley, bool ortho) {
+  const auto y = at::fft_rfft2(x, {}, {1, 2}, ortho ? "ortho" : "backward");
+  const auto real = at::real(y), imaginary = at::imag(y);
+  const auto mirrored =
+      (hartley ? real + imaginary : real).narrow(2, 1, (x.size(2) - 1) / 2).flip({1, 2}).roll(1, 1);
+  return at::cat({hartley ? real - imaginary : real, mirrored}, 2);
+}
+
+using torch::autograd::AutogradContext, torch::autograd::variable_list;
+
+// A symmetric map: its gradient is the same transform of the gradient.
+struct Fourier : torch::autograd::Function<Fourier> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, bool hartley, bool ortho) {
+    context->saved_data["hartley"] = hartley;
+    context->saved_data["ortho"] = ortho;
+    return transformed(x, hartley, ortho);
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    return {apply(gradients[0], context->saved_data["hartley"].toBool(),
+                  context->saved_data["ortho"].toBool()),
+            Tensor(), Tensor()};
+  }
+};
 
 class FNet : public MixerImpl {
  public:
-  explicit FNet(const Config& config) : config_(config) {}
+  FNet(const Site& site, const Config& config)
+      : config_(config),
+        longest_(config.max_length > 0 ? config.max_length : site.shape.max_length) {
+    if (!has_matrices(config)) return;
+    TORCH_CHECK(longest_ > 0, "fnet: needs max_length, here or in the model");
+    tokens_ = matrix(site, "tokens", longest_);
+    channels_ = matrix(site, "channels", site.shape.width);
+  }
 
  protected:
   Tensor mix(const Tensor& x, Context& context) override {
     const auto& keep = context.mask.keep;
-    const auto tokens = keep.defined() ? x.masked_fill(keep.logical_not().unsqueeze(-1), 0) : x;
+    const auto given = keep.defined() ? x.masked_fill(keep.logical_not().unsqueeze(-1), 0) : x;
+    if (has_matrices(config_)) return multiplied(given);
     // Half types have no Fourier transform.
-    const auto y =
-        at::fft_fft2(tokens.to(wide(x)), {}, {1, 2}, config_.ortho ? "ortho" : "backward");
-    const auto real = at::real(y);
-    return (config_.transform == Transform::hartley ? real - at::imag(y) : real)
+    return Fourier::apply(given.to(wide(x)), config_.transform == Transform::hartley, config_.ortho)
         .to(x.scalar_type());
   }
 
  private:
+  // Entries of deviation one as those of a Fourier matrix, or 1 / sqrt(size) with `ortho`.
+  Tensor matrix(const Site& site, const std::string& name, int64_t size) {
+    if (config_.transform == Transform::linear)
+      return parameter(name, initial_matrix(site, name, size, size));
+    const double deviation = config_.ortho ? 1 / std::sqrt(static_cast<double>(size)) : 1;
+    return register_buffer(name, initial_normal(site, name, {size, size}, deviation));
+  }
+
+  Tensor multiplied(const Tensor& x) const {  // A x B, with the corner of A that x needs
+    const int64_t n = x.size(1);
+    TORCH_CHECK(n <= longest_, "fnet: ", n, " tokens, but max_length is ", longest_);
+    return tokens_.narrow(0, 0, n).narrow(1, 0, n).matmul(x.matmul(channels_));
+  }
+
   Config config_;
+  int64_t longest_;
+  Tensor tokens_, channels_;  // [L, L], [C, C]
 };
 
-Promises promises(const Config&) {
-  return {.padding = Padding::contents, .positional = true};
+Promises promises(const Config& c) {
+  const bool matrices = has_matrices(c);
+  return {.padding = matrices ? Padding::invisible : Padding::contents,
+          .positional = true,
+          .time = matrices ? 2.0 : 1.0,
+          .memory = matrices ? 2.0 : 1.0};
 }
 
-Mixer make(const Site&, const Config& c) {
-  return std::make_shared<FNet>(c);
+Mixer make(const Site& site, const Config& c) {
+  return std::make_shared<FNet>(site, c);
 }
 
 }  // namespace
@@ -65,7 +127,10 @@ Mechanism fnet_mechanism() {
        .cost = "O(N C log(N C))",
        .summary = "A Fourier transform over tokens and channels; no parameters.",
        .exact = "two dense matrices of cosines and sines; never softmax",
-       .variants = {{"paper", "{ortho: false}"}, {"hartley", "{transform: hartley}"}}},
+       .variants = {{"paper", "{ortho: false}"},
+                    {"hartley", "{transform: hartley}"},
+                    {"random", "{transform: random}"},
+                    {"linear", "{transform: linear}"}}},
       promises, make);
 }
 

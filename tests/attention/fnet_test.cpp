@@ -1,4 +1,5 @@
 #include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <numbers>
 
@@ -31,11 +32,18 @@ Tensor dense(const Node& options, const Tensor& x) {
   return mixed;
 }
 
-const bool registered =
-    oracle::add("fnet", [](const torch::nn::Module&, const Node& options, const Site&,
-                           const Tensor& x, const Context& context) {
-      return oracle::without_padding(dense(options, oracle::without_padding(x, context)), context);
-    });
+const bool registered = oracle::add("fnet", [](const torch::nn::Module& mixer, const Node& options,
+                                               const Site&, const Tensor& x,
+                                               const Context& context) {
+  const auto real = oracle::without_padding(x, context);
+  const auto transform = as_string(*options.find("transform"), "transform");
+  if (transform == "fourier" || transform == "hartley")
+    return oracle::without_padding(dense(options, real), context);
+  const auto tokens = oracle::tensor_of(mixer, "tokens");
+  const auto corner = tokens.slice(0, 0, x.size(1)).slice(1, 0, x.size(1));
+  return oracle::without_padding(
+      at::einsum("st,btc,cd->bsd", {corner, real, oracle::tensor_of(mixer, "channels")}), context);
+});
 
 Tensor mixed(const Tensor& x, const std::string& options = "{ortho: false}") {
   Context context;
@@ -77,15 +85,78 @@ TEST(FNet, OrthoKeepsTheScale) {
   EXPECT_NEAR_TENSOR(mixed(x, "{ortho: true}"), mixed(x) / std::sqrt(96.0), tolerance(at::kDouble));
 }
 
-TEST(FNet, HasNoParameters) {
-  EXPECT_TRUE(make_mixer("fnet", {.shape = {.width = 4, .max_length = 4}})->parameters().empty());
+const Site kSite = {.shape = {.width = 4, .max_length = 6}, .seed = 3};
+
+TEST(FNet, OnlyTheLearnedMatricesAreParameters) {
+  const auto named = [](const std::string& transform) {
+    const auto mixer = make_mixer("fnet", kSite, "{transform: " + transform + "}");
+    return std::pair{mixer->parameters().size(), mixer->buffers().size()};
+  };
+  EXPECT_EQ(named("fourier"), std::pair(0ul, 0ul));
+  EXPECT_EQ(named("hartley"), std::pair(0ul, 0ul));
+  EXPECT_EQ(named("random"), std::pair(0ul, 2ul));
+  EXPECT_EQ(named("linear"), std::pair(2ul, 0ul));
+}
+
+// With the matrices of the Fourier transform, whose part of sines is left out.
+TEST(FNet, TheLearnedMatricesAreWhatTheNamesSay) {
+  const auto mixer = make_mixer("fnet", kSite, "{transform: linear}");
+  mixer->to(at::kDouble);
+  {
+    const at::NoGradGuard no_grad;
+    mixer->named_parameters()["tokens"].copy_(waves(6, true));
+    mixer->named_parameters()["channels"].copy_(waves(4, true));
+  }
+  const auto x = random_normal({1, 6, 4}, 6);
+  Context context;
+  EXPECT_NEAR_TENSOR((*mixer)(x, context), waves(6, true).matmul(x).matmul(waves(4, true)),
+                     tolerance(at::kDouble));
+}
+
+TEST(FNet, RandomMatricesAreDrawnFromTheSeedAndKeepTheScale) {
+  const Site site = {.shape = {.width = 64, .max_length = 256}, .seed = 3};
+  const auto drawn = [](const Site& here, const std::string& options) {
+    return make_mixer("fnet", here, options)->named_buffers()["tokens"].clone();
+  };
+  const auto once = drawn(site, "{transform: random}");
+  EXPECT_NEAR_TENSOR(once, drawn(site, "{transform: random}"), kExact);
+  Site other = site;
+  other.seed = 4;
+  EXPECT_FALSE(once.equal(drawn(other, "{transform: random}")));
+  EXPECT_NEAR(once.std().item<double>(), 1 / 16.0, 1e-3);
+  EXPECT_NEAR_TENSOR(drawn(site, "{transform: random, ortho: false}"), once * 16,
+                     tolerance(at::kFloat));
+}
+
+TEST(FNet, IsTwiceDifferentiable) {
+  const auto x = random_normal({1, 5, 4}, 7).requires_grad_();
+  for (const std::string transform : {"fourier", "hartley"}) {
+    const auto options = "{transform: " + transform + "}";
+    const auto slope = gradcheck(
+        [&] {
+          const auto y = mixed(x, options);
+          return torch::autograd::grad({(y * y).sum()}, {x}, {}, std::nullopt, true)[0];
+        },
+        {{"x", x}});
+    EXPECT_TRUE(slope) << transform << ": " << slope.message();
+  }
 }
 
 TEST(FNet, RefusesWhatItCannotDo) {
   EXPECT_EQ(error_of([] {
               (void)mixed(at::zeros({1, 2, 2}), "{transform: cosine}");
             }),
-            "fnet options:1: fnet.transform is 'cosine'; one of: fourier, hartley");
+            "fnet options:1: fnet.transform is 'cosine'; one of: fourier, hartley, random, linear");
+  for (const std::string transform : {"random", "linear"}) {
+    const auto options = "{transform: " + transform + "}";
+    EXPECT_EQ(error_of([&] { (void)make_mixer("fnet", {.shape = {.width = 4}}, options); }),
+              "fnet: needs max_length, here or in the model");
+    Context context;
+    EXPECT_EQ(error_of([&] {
+                (*make_mixer("fnet", kSite, options))(at::zeros({1, 7, 4}), context);
+              }),
+              "fnet: 7 tokens, but max_length is 6");
+  }
   Context causal = {.mask = {.causal = true}};
   const auto mixer = make_mixer("fnet", {.shape = {.width = 4, .max_length = 4}});
   EXPECT_EQ(error_of([&] {
