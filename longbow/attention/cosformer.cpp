@@ -23,9 +23,9 @@ enum class Length { fixed, current };
 constexpr std::array<std::string_view, 2> names_of(Length) {
   return {"fixed", "current"};
 }
-enum class Memory { content, positions };
-constexpr std::array<std::string_view, 2> names_of(Memory) {
-  return {"content", "positions"};
+enum class Memory { content, positions, proportions };
+constexpr std::array<std::string_view, 3> names_of(Memory) {
+  return {"content", "positions", "proportions"};
 }
 
 struct Config {
@@ -45,8 +45,9 @@ void fields(V& v, Config& c) {
   v("length", c.length,
     "M is max_length, or the number of real tokens at hand (then not causal, no decoding)");
   v("memory", c.memory,
-    "a memory is read by content alone, or by positions counted as those of the queries are (then "
-    "no decoding)");
+    "a memory is read by content alone, by positions counted as those of the queries are, or by "
+    "the "
+    "share of its longest length that a position is (the last two without decoding)");
   v("epsilon", c.epsilon, "smallest denominator", above(0));
   v("dropout", c.dropout, "rate on what is read", range(0, 0.99));
 }
@@ -56,22 +57,26 @@ class Cosformer : public AttentionImpl {
   Cosformer(const Site& site, const Config& config)
       : config_(config),
         path_(site.path),
-        longest_(config.max_length > 0 ? config.max_length : model_length(site)) {
+        longest_(config.max_length > 0 ? config.max_length : model_length(site, config)),
+        longest_memory_(site.cross ? site.shape.source_length() : longest_) {
     TORCH_CHECK(config.length == Length::current || longest_ > 0,
                 "cosformer: needs max_length, here or in the model");
+    TORCH_CHECK(config.length == Length::fixed || config.memory != Memory::proportions,
+                "cosformer: proportions are those of a fixed length");
   }
 
   Tensor attend(const Heads& heads, Context& context) override {
     auto q = features(heads.q), k = features(heads.k);
     const auto& memory = context.memory;
-    if (!memory.defined() || config_.memory == Memory::positions) {
-      check_length(std::max(q.size(2), k.size(2)));
+    if (!memory.defined() || config_.memory != Memory::content) {
+      check_length(q.size(2), longest_);
+      check_length(k.size(2), longest_keys());
       const auto i = positions_of(heads.x, context);
       const auto j =
           memory.defined() ? positions_of(memory, {.mask = {.keep = context.mask.keep}}) : i;
-      const auto m = length_of(heads, context);
-      q = rotated(q, i, m);
-      k = rotated(k, j, m);
+      const auto m = lengths_of(heads, context);
+      q = rotated(q, i, m.queries);
+      k = rotated(k, j, m.keys);
     }
     return normalised(
         feature_sums(q, without_padding(k, context.mask.keep), heads.v, context.mask.causal), heads,
@@ -79,14 +84,14 @@ class Cosformer : public AttentionImpl {
   }
 
   void open(State& state, const Heads& empty, int64_t capacity, Context&) override {
-    check_length(capacity);
+    check_length(capacity, longest_);
     open_feature_sums(state, empty, 2 * empty.k.size(3));
   }
 
   Tensor grow(const Heads& heads, State& state, Context& context) override {
-    const auto m = length_of(heads, context);
-    const auto q = rotated(features(heads.q), context.positions, m);
-    const auto k = rotated(features(heads.k), context.positions, m);
+    const auto m = lengths_of(heads, context);
+    const auto q = rotated(features(heads.q), context.positions, m.queries);
+    const auto k = rotated(features(heads.k), context.positions, m.keys);
     return normalised(grow_feature_sums(q, without_padding(k, context.mask.keep), heads.v, state),
                       heads, context);
   }
@@ -106,18 +111,29 @@ class Cosformer : public AttentionImpl {
     return at::cat({x * a.cos(), x * a.sin()}, -1);
   }
 
-  // M, [1, 1], or [B, 1] when it is the number of real queries or keys, whichever is larger.
-  Tensor length_of(const Heads& heads, const Context& context) const {
+  // M, [1, 1], or [B, 1] when it is the number of real tokens: one for queries and keys, unless a
+  // memory is read by proportions.
+  struct Lengths {
+    Tensor queries, keys;
+  };
+  Lengths lengths_of(const Heads& heads, const Context& context) const {
     const auto options = heads.q.options().dtype(wide(heads.q));
+    const auto number = [&](int64_t n) {
+      return at::full({1, 1}, static_cast<double>(n), options);
+    };
     if (config_.length == Length::fixed)
-      return at::full({1, 1}, static_cast<double>(longest_), options);
+      return {number(longest_), number(context.memory.defined() ? longest_keys() : longest_)};
     const auto count = [&](const Tensor& keep, int64_t tokens) {
-      return keep.defined() ? keep.sum(1, true).clamp_min(1).to(options.dtype())
-                            : at::full({1, 1}, static_cast<double>(tokens), options);
+      return keep.defined() ? keep.sum(1, true).clamp_min(1).to(options.dtype()) : number(tokens);
     };
     const auto keys = count(context.mask.keep, heads.k.size(2));
-    if (!context.memory.defined()) return keys;
-    return at::maximum(keys, count(context.mask.query_keep, heads.q.size(2)));
+    if (!context.memory.defined()) return {keys, keys};
+    const auto queries = count(context.mask.query_keep, heads.q.size(2));
+    const auto longer = at::maximum(keys, queries);
+    return {longer, longer};
+  }
+  int64_t longest_keys() const {
+    return config_.memory == Memory::proportions ? longest_memory_ : longest_;
   }
 
   Tensor normalised(const FeatureSums& sums, const Heads& heads, const Context& context) const {
@@ -127,19 +143,21 @@ class Cosformer : public AttentionImpl {
   }
 
   // Further apart than M the cosine is negative.
-  void check_length(int64_t tokens) const {
-    TORCH_CHECK(config_.length == Length::current || tokens <= longest_, "cosformer: ", tokens,
-                " tokens, but max_length is ", longest_);
+  void check_length(int64_t tokens, int64_t longest) const {
+    TORCH_CHECK(config_.length == Length::current || tokens <= longest, "cosformer: ", tokens,
+                " tokens, but max_length is ", longest);
   }
 
-  static int64_t model_length(const Site& site) {
+  static int64_t model_length(const Site& site, const Config& config) {
     const auto& shape = site.shape;
-    return site.cross ? std::max(shape.max_length, shape.source_length()) : shape.max_length;
+    return site.cross && config.memory != Memory::proportions
+               ? std::max(shape.max_length, shape.source_length())
+               : shape.max_length;
   }
 
   Config config_;
   std::string path_;
-  int64_t longest_;
+  int64_t longest_, longest_memory_;
 };
 
 Promises promises(const Config& c) {
@@ -167,6 +185,7 @@ Mechanism cosformer_mechanism() {
        .variants = {{"elu", "{map: elu}"},
                     {"current", "{length: current}"},
                     {"positions", "{memory: positions}"},
+                    {"proportions", "{memory: proportions}"},
                     {"reference", "{length: current, memory: positions}"}}},
       promises, make);
 }

@@ -19,22 +19,27 @@ Tensor real_tokens(const Tensor& keep, int64_t batch, int64_t tokens) {
                         : at::full({batch, 1, 1, 1}, tokens, at::kDouble);
 }
 
-// cos(pi (i - j) / 2M), [B, 1, N, M], or one where a memory is read by content.
+// cos(pi (i / M - j / M') / 2), [B, 1, N, M], or one where a memory is read by content. M' is M
+// unless a memory is read by proportions.
 Tensor nearness(const Node& options, const Site& site, const Context& context, int64_t batch,
                 int64_t queries, int64_t keys) {
   const bool crossing = context.memory.defined();
-  if (crossing && as_string(*options.find("memory"), "memory") == "content")
-    return at::ones({batch, 1, queries, keys}, at::kDouble);
+  const auto memory = as_string(*options.find("memory"), "memory");
+  if (crossing && memory == "content") return at::ones({batch, 1, queries, keys}, at::kDouble);
   const double own = as_number(*options.find("max_length"), "max_length");
-  auto longest = at::full({batch, 1, 1, 1},
-                          own > 0 ? own : static_cast<double>(site.shape.max_length), at::kDouble);
+  auto of_queries = at::full(
+      {batch, 1, 1, 1}, own > 0 ? own : static_cast<double>(site.shape.max_length), at::kDouble);
+  auto of_keys = of_queries;
   if (as_string(*options.find("length"), "length") == "current") {
-    longest = real_tokens(context.mask.keep, batch, keys);
+    of_queries = real_tokens(context.mask.keep, batch, keys);
     if (crossing)
-      longest = at::maximum(longest, real_tokens(context.mask.query_keep, batch, queries));
+      of_queries = at::maximum(of_queries, real_tokens(context.mask.query_keep, batch, queries));
+    of_keys = of_queries;
+  } else if (crossing && memory == "proportions") {
+    of_keys = at::full_like(of_keys, static_cast<double>(site.shape.source_length()));
   }
   const auto i = at::arange(queries, at::kDouble).unsqueeze(1), j = at::arange(keys, at::kDouble);
-  return (std::numbers::pi / 2 * (i - j) / longest).cos();
+  return (std::numbers::pi / 2 * (i / of_queries - j / of_keys)).cos();
 }
 
 // The weights as the paper writes them, every pair on its own.
@@ -165,6 +170,28 @@ TEST(Cosformer, AMemoryIsReadByContentOrByPositions) {
   EXPECT_GT(moved("{memory: positions}"), 1e-3);
 }
 
+// Half way through 20 tokens is half way through 40 keys.
+TEST(Cosformer, ProportionsPutBothSequencesOnOneScale) {
+  Site site = {.shape = {.width = 1, .heads = 1, .max_length = 20, .memory_length = 40},
+               .init = "xavier",
+               .cross = true};
+  const auto mixer = made("{memory: proportions}", site);
+  {
+    const at::NoGradGuard no_grad;
+    for (const std::string name : {"query", "key", "value", "output"}) {
+      mixer->named_parameters()[name + ".weight"].fill_(name == "key" ? 0 : 1);
+      mixer->named_parameters()[name + ".bias"].fill_(name == "key" ? 1 : 0);
+    }
+  }
+  // All keys alike, the value of key 20 alone is one: its share is cos(0) of the sum.
+  auto memory = at::zeros({1, 40, 1}, at::kDouble);
+  memory[0][20][0] = 1;
+  Context context = {.memory = memory};
+  const auto angles = std::numbers::pi / 2 * (0.5 - at::arange(40, at::kDouble) / 40);
+  EXPECT_NEAR_TENSOR((*mixer)(at::ones({1, 20, 1}, at::kDouble), context)[0][10][0],
+                     angles.cos().sum().reciprocal(), tolerance(at::kDouble));
+}
+
 TEST(Cosformer, AQueryWithoutFeaturesReadsNothing) {
   const auto mixer = made();
   {
@@ -233,7 +260,12 @@ TEST(Cosformer, MaxLengthIsItsOwnOrTheModels) {
   longer.cross = true;
   longer.shape.memory_length = 41;
   Context crossing = {.memory = x};
-  EXPECT_EQ((*made("{memory: positions}", longer))(x.narrow(1, 0, 3), crossing).size(1), 3);
+  for (const std::string memory : {"positions", "proportions"})
+    EXPECT_EQ((*made("{memory: " + memory + "}", longer))(x.narrow(1, 0, 3), crossing).size(1), 3);
+  longer.shape.memory_length = 7;
+  EXPECT_EQ(
+      error_of([&] { (*made("{memory: proportions}", longer))(x.narrow(1, 0, 3), crossing); }),
+      "cosformer: 41 tokens, but max_length is 7");
 }
 
 TEST(Cosformer, RefusesWhatItCannotDo) {
@@ -241,6 +273,8 @@ TEST(Cosformer, RefusesWhatItCannotDo) {
   bare.shape.max_length = 0;
   EXPECT_EQ(error_of([&] { (void)made("", bare); }),
             "cosformer: needs max_length, here or in the model");
+  EXPECT_EQ(error_of([] { (void)made("{length: current, memory: proportions}"); }),
+            "cosformer: proportions are those of a fixed length");
   EXPECT_EQ(error_of([] { (void)made("{map: softmax}"); }),
             "cosformer options:1: cosformer.map is 'softmax'; one of: relu, elu");
   EXPECT_EQ(error_of([] { (void)made("{max_length: -1}"); }),
@@ -249,8 +283,9 @@ TEST(Cosformer, RefusesWhatItCannotDo) {
             "cosformer options:1: cosformer.epsilon is 0, out of range; it may be > 0");
   EXPECT_EQ(error_of([] { (void)made("{length: longest}"); }),
             "cosformer options:1: cosformer.length is 'longest'; one of: fixed, current");
-  EXPECT_EQ(error_of([] { (void)made("{memory: none}"); }),
-            "cosformer options:1: cosformer.memory is 'none'; one of: content, positions");
+  EXPECT_EQ(
+      error_of([] { (void)made("{memory: none}"); }),
+      "cosformer options:1: cosformer.memory is 'none'; one of: content, positions, proportions");
   Context causal = {.mask = {.causal = true}};
   EXPECT_EQ(error_of([&] {
               (*made("{length: current}"))(random_normal({1, 3, kWidth}, 12), causal);
