@@ -48,17 +48,17 @@ std::string Case::text(const std::string& key, const std::string& fallback) cons
   return value && !value->is_null() ? as_string(*value, key) : fallback;
 }
 
-Layer::Layer(const std::string& mechanism, const Site& site, const std::string& options)
-    : mixer_(make_mixer(mechanism, site, options)) {
-  mixer_->to(at::kDouble);
-  mixer_->eval();
+Weights::Weights(std::shared_ptr<torch::nn::Module> module) : module_(std::move(module)) {
+  module_->to(at::kDouble);
+  module_->eval();
   const at::NoGradGuard no_grad;
-  for (auto& parameter : mixer_->parameters()) parameter.zero_();
+  for (auto& parameter : module_->parameters()) parameter.zero_();
 }
 
-void Layer::set(const std::string& name, const Tensor& value) {
+void Weights::set(const std::string& name, const Tensor& value, const std::string& recorded) {
+  if (!recorded.empty()) recorded_[recorded] = name;
   const at::NoGradGuard no_grad;
-  const auto parameters = mixer_->named_parameters(), buffers = mixer_->named_buffers();
+  const auto parameters = module_->named_parameters(), buffers = module_->named_buffers();
   const auto* found = parameters.find(name);
   if (!found) found = buffers.find(name);
   ASSERT_TRUE(found) << "no parameter or buffer is called " << name;
@@ -67,8 +67,17 @@ void Layer::set(const std::string& name, const Tensor& value) {
   target.copy_(value);
 }
 
-Tensor Layer::gradient(const std::string& name) const {
-  return mixer_->named_parameters()[name].grad();
+void Weights::set_projection(const Case& c, const std::string& name, const std::string& suffix) {
+  if (c.has("w" + suffix)) set(name + ".weight", c.at("w" + suffix), "w" + suffix);
+  if (c.has("b" + suffix)) set(name + ".bias", c.at("b" + suffix), "b" + suffix);
+}
+
+Tensor Weights::gradient(const std::string& name) const {
+  return module_->named_parameters()[name].grad();
+}
+
+void Weights::expect_gradients(const Case& c) const {
+  for (const auto& [theirs, ours] : recorded_) expect_gradient(c, theirs, gradient(ours));
 }
 
 void expect_gradient(const Case& c, const std::string& name, const Tensor& got) {
@@ -103,31 +112,69 @@ Mask mask_of(const Case& c) {
   return mask;
 }
 
+namespace {
+
+void set_projections(const Case& c, Weights& weights, const std::string& prefix) {
+  weights.set_projection(c, prefix + "query", "q");
+  weights.set_projection(c, prefix + "key", "k");
+  weights.set_projection(c, prefix + "value", "v");
+  weights.set_projection(c, prefix + "output", "o");
+}
+
+Activation activation_of(const Case& c) {
+  const auto name = c.text("act", "gelu");
+  if (name == "relu") return Activation::relu;
+  TORCH_CHECK(name == "gelu" || name == "gelu_new", c.name, ": unknown activation ", name);
+  return name == "gelu" ? Activation::gelu : Activation::gelu_tanh;
+}
+
+}  // namespace
+
+void check_block(const Case& c, const std::string& mechanism, const std::string& options) {
+  const auto x = c.at("x").requires_grad_();
+  const Site site = {
+      .shape = {.width = x.size(2), .heads = c.integer("heads", 1), .max_length = x.size(1)}};
+  const auto block =
+      residual(site, make_mixer(mechanism, site, options),
+               {.residual = Residual::post_norm,
+                .feed_forward = {.width = c.at("w1").size(0), .activation = activation_of(c)},
+                .norm_epsilon = c.number("eps", 1e-12)});
+  Weights weights(block);
+  set_projections(c, weights, "mixer.");
+  weights.set_projection(c, "feed_forward.up", "1");
+  weights.set_projection(c, "feed_forward.down", "2");
+  const std::pair<std::string, std::string> norms[] = {{"mixer_norm", "ln1"},
+                                                       {"feed_forward_norm", "ln2"}};
+  for (const auto& [ours, theirs] : norms) {
+    weights.set(ours + ".weight", c.at(theirs + "_gain"), theirs + "_gain");
+    weights.set(ours + ".bias", c.at(theirs + "_bias"), theirs + "_bias");
+  }
+  Context context = {.mask = mask_of(c)};
+  const auto& keep = context.mask.keep;
+  const auto rows = keep.defined() ? keep.unsqueeze(-1).to(at::kDouble) : Tensor();
+  expect_output(c, block->forward(x, context), rows);
+  if (!probes_only(c, rows)) return;
+  expect_gradient(c, "x", x.grad());
+  weights.expect_gradients(c);
+}
+
 void check_projected(const Case& c, const std::string& mechanism, const std::string& options,
                      const Setter& more, const Compared& compared) {
   const auto x = c.at("x").requires_grad_();
   const std::string source = c.has("context") ? "context" : "memory";
   const bool crossing = c.has(source);
-  const int64_t heads = c.integer("heads"), inner = c.at("wq").size(0);
+  const int64_t heads = c.integer("heads", 1), inner = c.at("wq").size(0);
   Context context = {.mask = mask_of(c)};
   if (crossing) context.memory = c.at(source).requires_grad_();
-  Layer layer(
-      mechanism,
-      {.shape = {.width = x.size(2),
-                 .heads = heads,
-                 .head_width = inner / heads,
-                 .max_length = std::max<int64_t>(64, x.size(1)),
-                 .memory_length = crossing ? std::max<int64_t>(64, c.at(source).size(1)) : 0},
-       .cross = crossing},
-      options);
-  const std::pair<const char*, const char*> names[] = {
-      {"query", "q"}, {"key", "k"}, {"value", "v"}, {"output", "o"}};
-  for (const auto& [ours, theirs] : names) {
-    if (!c.has(std::string("w") + theirs)) continue;
-    layer.set(std::string(ours) + ".weight", c.at(std::string("w") + theirs));
-    if (c.has(std::string("b") + theirs))
-      layer.set(std::string(ours) + ".bias", c.at(std::string("b") + theirs));
-  }
+  Layer layer(mechanism,
+              {.shape = {.width = x.size(2),
+                         .heads = heads,
+                         .head_width = inner / heads,
+                         .max_length = x.size(1),
+                         .memory_length = crossing ? context.memory.size(1) : 0},
+               .cross = crossing},
+              options);
+  set_projections(c, layer, "");
   if (more) more(layer);
   Tensor rows = compared.rows;
   if (compared.every_query && context.mask.keep.defined() && !crossing)
@@ -138,10 +185,7 @@ void check_projected(const Case& c, const std::string& mechanism, const std::str
   if (compared.rows.defined() || !probes_only(c, rows)) return;
   expect_gradient(c, "x", x.grad());
   if (crossing) expect_gradient(c, source, context.memory.grad());
-  for (const auto& [ours, theirs] : names)
-    for (const auto& [part, letter] : {std::pair{".weight", "w"}, {".bias", "b"}})
-      if (c.has(std::string("grad_") + letter + theirs))
-        expect_gradient(c, std::string(letter) + theirs, layer.gradient(std::string(ours) + part));
+  layer.expect_gradients(c);
   for (const auto& [theirs, ours] : compared.gradients)
     expect_gradient(c, theirs, layer.gradient(ours));
   if (compared.after) compared.after(layer);
@@ -163,8 +207,8 @@ void check_core(const Case& c, const std::string& mechanism, const std::string& 
               {.shape = {.width = 3 * inner,
                          .heads = heads,
                          .head_width = inner / heads,
-                         .max_length = std::max<int64_t>(64, q.size(1)),
-                         .memory_length = std::max<int64_t>(64, k.size(1))},
+                         .max_length = q.size(1),
+                         .memory_length = k.size(1)},
                .cross = crossing},
               options);
   const auto pick = [&](int64_t part) {
@@ -204,6 +248,7 @@ void check_core(const Case& c, const std::string& mechanism, const std::string& 
   expect_gradient(c, "q", back(q.grad()));
   expect_gradient(c, "k", back(k.grad()));
   expect_gradient(c, "v", back(v.grad()));
+  layer.expect_gradients(c);
   for (const auto& [theirs, ours] : compared.gradients)
     expect_gradient(c, theirs, layer.gradient(ours));
   if (compared.after) compared.after(layer);

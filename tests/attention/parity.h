@@ -25,17 +25,33 @@ struct Case {
   std::string text(const std::string& key, const std::string& fallback = "") const;
 };
 
-// A layer in float64 whose parameters and buffers are set by name; what is not set is zero.
-class Layer {
+// A module in float64 whose parameters and buffers are set by name; what is not set is zero.
+class Weights {
  public:
-  Layer(const std::string& mechanism, const Site& site, const std::string& options);
-  void set(const std::string& name, const Tensor& value);
+  explicit Weights(std::shared_ptr<torch::nn::Module> module);
+  // `recorded` names the tensor in a case whose gradient is that of this parameter.
+  void set(const std::string& name, const Tensor& value, const std::string& recorded = "");
+  // The weight and the bias of a projection called `name` from w<suffix> and b<suffix>, as far as
+  // the case has them.
+  void set_projection(const Case& c, const std::string& name, const std::string& suffix);
   Tensor gradient(const std::string& name) const;
+  void expect_gradients(const Case& c) const;  // of all parameters that were set with a name
+
+ private:
+  std::shared_ptr<torch::nn::Module> module_;
+  std::map<std::string, std::string> recorded_;
+};
+
+class Layer : public Weights {
+ public:
+  Layer(const std::string& mechanism, const Site& site, const std::string& options)
+      : Layer(make_mixer(mechanism, site, options)) {}
   // A context with a name goes on to the next layer, with what this one carries.
   Tensor operator()(const Tensor& x, Context& context) { return (*mixer_)(x, context); }
   Tensor operator()(const Tensor& x, Context&& context) { return (*mixer_)(x, context); }
 
  private:
+  explicit Layer(const Mixer& mixer) : Weights(mixer), mixer_(mixer) {}
   Mixer mixer_;
 };
 
@@ -63,6 +79,8 @@ void check_projected(const Case& c, const std::string& mechanism, const std::str
 // Keys of their own length are a memory.
 void check_core(const Case& c, const std::string& mechanism, const std::string& options,
                 const Setter& more = {}, const Compared& compared = {});
+// Cases of a whole block, LN2(u + W2 act(W1 u)) with u = LN1(x + mixer(x)).
+void check_block(const Case& c, const std::string& mechanism, const std::string& options);
 // Whole stacks of x-transformers: attention and feed-forward layers in turn, by the library's
 // names.
 void check_stack(const Case& c, const std::string& mechanism, const std::string& options);

@@ -41,12 +41,6 @@ const SetAside kMissing[] = {
     {"transformer_xl", kNoRow},
 };
 
-const char* const kNoReader = "its row is new and has no reader here yet";
-const SetAside kUnread[] = {
-    {"abc", kNoReader},  {"aft", kNoReader},     {"fmmformer", kNoReader}, {"h1d", kNoReader},
-    {"luna", kNoReader}, {"nystrom", kNoReader}, {"performer", kNoReader}, {"rfa", kNoReader},
-};
-
 // A case may be two files, <case>.io and <case>.model: the second holds the weights of the first.
 fs::path other_half(const fs::path& file, const std::string& own, const std::string& other) {
   const auto name = file.stem();
