@@ -25,3 +25,7 @@ if(EXISTS ${PROJECT_SOURCE_DIR}/longbow/cli/main.cpp)
   target_link_libraries(longbow_program PRIVATE longbow_flags longbow_torch fmt::fmt-header-only yaml-cpp CLI11::CLI11 Threads::Threads)
   set_target_properties(longbow_program PROPERTIES OUTPUT_NAME longbow RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
 endif()
+
+# What is timed beyond what the program offers; built when asked for.
+add_executable(longbow_step_bench EXCLUDE_FROM_ALL bench/step.cpp)
+target_link_libraries(longbow_step_bench PRIVATE longbow longbow_flags fmt::fmt-header-only)

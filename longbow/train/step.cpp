@@ -53,8 +53,8 @@ void Step::run(const std::vector<Batch>& batches, int64_t draw, double learning_
 // Where a replayed step will look for the batch: at the place of the first one of its shapes.
 const Batch& Step::settled(const std::string& key, const Batch& batch) {
   auto& place = batches_[key];
-  if (!replay_->captures() || !place.tokens.defined()) return place = batch.to(task_.device());
-  auto given = batch;
+  auto given = batch.to(task_.device());
+  if (!replay_->captures() || !place.tokens.defined()) return place = given;
   const auto from = given.tensors(), to = place.tensors();
   for (size_t i = 0; i < from.size(); ++i) to[i]->copy_(*from[i], /*non_blocking=*/true);
   return place;
