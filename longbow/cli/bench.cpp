@@ -114,10 +114,10 @@ class Layer {
     for (const auto& entry : exact->named_parameters())
       Tensor(entry.value()).copy_(mixer_->named_parameters()[entry.key()]);
     site_.shared->to(device_, at::kDouble);
-    Context context;
-    const auto want = (*exact)(x_.to(at::kDouble), context);
+    Context theirs, ours;  // what one carries to a next layer is not for the other
+    const auto want = (*exact)(x_.to(at::kDouble), theirs);
     site_.shared->to(device_, type_);
-    const auto got = (*mixer_)(x_, context).to(at::kDouble);
+    const auto got = (*mixer_)(x_, ours).to(at::kDouble);
     return ((got - want).norm() / want.norm().clamp_min(1e-300)).item<double>();
   }
 

@@ -4,8 +4,13 @@
 #include <fmt/format.h>
 #include <torch/headeronly/version.h>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <limits>
 
 #include "longbow/cli/commands.h"
 #include "longbow/core/error.h"
@@ -188,11 +193,21 @@ int guarded(const Action& action) {
   }
 }
 
+// The C library gives large blocks back to the system at once and asks for them again a moment
+// later, page by page: tensors of tens of megabytes then cost more to allocate than to compute.
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  mallopt(M_MMAP_MAX, 0);
+  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+#endif
+}
+
 }  // namespace
 }  // namespace longbow::cli
 
 int main(int argc, char** argv) {
   using namespace longbow::cli;
+  keep_freed_memory();
   CLI::App app("Efficient transformers in C++: train, compare and time attention mechanisms.",
                "longbow");
   app.set_version_flag("--version", about());
