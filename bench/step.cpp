@@ -42,7 +42,8 @@ Batch random_batch(const Shape& shape, at::Device device) {
   return {.tokens = draw({shape.batch, shape.tokens}, 255, "tokens") + 1,
           .lengths = at::full({shape.batch}, shape.tokens, at::kLong).to(device),
           .targets = draw({shape.batch}, 10, "targets"),
-          .samples = shape.batch};
+          .samples = shape.batch,
+          .padded = false};
 }
 
 void wait_for(at::Device device) {

@@ -44,6 +44,7 @@ Batch collate(const Dataset& dataset, const Plan& plan) {
   Batch batch{.tokens = at::zeros({samples, padded}, at::kLong),
               .lengths = at::zeros({samples}, at::kLong),
               .samples = samples,
+              .padded = false,
               .after = plan.after,
               .epoch = plan.epoch};
   const int64_t targets = dataset.targets();
@@ -69,6 +70,7 @@ Batch collate(const Dataset& dataset, const Plan& plan) {
     if (batch.targets.defined()) fill<int64_t>(batch.targets, row, sample.targets);
     batch.lengths.mutable_data_ptr<int64_t>()[row] = static_cast<int64_t>(sample.tokens.size());
     batch.real_tokens += static_cast<int64_t>(sample.tokens.size());
+    batch.padded = batch.padded || static_cast<int64_t>(sample.tokens.size()) < padded;
     if (batch.segments.defined()) fill<int64_t>(batch.segments, row, sample.segments);
     if (batch.values.defined()) fill<float>(batch.values, row, sample.values);
     if (!batch.second.defined()) continue;

@@ -18,6 +18,7 @@ struct Batch {
   at::Tensor segments = {};        // [B, N] int64
   at::Tensor values = {};          // [B, K] float32
   int64_t samples = 0, real_tokens = 0;
+  bool padded = true;          // false: every row of `tokens` is full, and no mask is needed
   SamplerPosition after = {};  // seek here to continue behind this batch
   int64_t epoch = 0;
 

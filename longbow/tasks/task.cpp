@@ -37,6 +37,10 @@ void fit_length(int64_t& max_length, const Splits& splits, int64_t bucket) {
                     "raise it, or cut the data with data.max_tokens");
 }
 
+Mask mask_of(const Batch& batch) {
+  return batch.padded ? Mask::from_lengths(batch.lengths, batch.tokens.size(1)) : Mask{};
+}
+
 Outcome classified(const Tensor& logits, const Tensor& targets, int64_t samples,
                    const TaskOptions& options, bool training) {
   const auto rows = logits.flatten(0, -2), wanted = targets.flatten();

@@ -74,6 +74,8 @@ const Objective& find_objective(const std::string& name, const Place& place = {}
 // The longest padded sequence; fills in a model's limit of 0 and refuses one that is too low.
 void fit_length(int64_t& max_length, const Splits& splits, int64_t bucket);
 
+Mask mask_of(const Batch& batch);  // of its tokens
+
 // Cross-entropy of logits [..., K] at targets [...] (kIgnore: none), with the sums "loss",
 // "weight", "correct" and "count".
 Outcome classified(const Tensor& logits, const Tensor& targets, int64_t samples,

@@ -12,7 +12,7 @@ at::ScalarType type_of(Precision precision) {
 }
 
 std::string shape_key(Batch batch) {
-  std::string key = "batch";
+  std::string key = batch.padded ? "padded" : "full";
   for (const auto* tensor : batch.tensors())
     for (const auto size : tensor->sizes()) key += " " + std::to_string(size);
   return key;

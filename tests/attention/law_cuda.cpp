@@ -57,14 +57,15 @@ testing::AssertionResult the_gpu_agrees(const Subject& subject) {
 }
 
 // Forward and backward on a side stream, replayed on inputs that were copied in afterwards.
-testing::AssertionResult a_captured_graph_replays(const Subject& subject) {
-  Findings findings;
-  const auto built = on_gpu(subject, at::kFloat);
+void replay(const Subject& subject, at::ScalarType type, Findings& findings) {
+  const auto built = on_gpu(subject, type);
+  // The two runs add up in another order where sums are made by atomic additions.
+  const Tolerance allowed = type == at::kFloat ? Tolerance{1e-5, 1e-5} : tolerance(type);
   for (const auto& mode : modes(subject.promises))
     for (const auto& mask : masks(subject.promises, mode)) {
       const auto fixed = moved(mask);
-      const auto weights = random_normal({2, 65, 24}, 4).to(at::kCUDA, at::kFloat);
-      auto x = random_normal(weights.sizes(), 5).to(at::kCUDA, at::kFloat).requires_grad_();
+      const auto weights = random_normal({2, 65, 24}, 4).to(at::kCUDA, type);
+      auto x = random_normal(weights.sizes(), 5).to(at::kCUDA, type).requires_grad_();
       const auto random = Random::from_seed(5, 0, at::kCUDA);
       const auto step = [&] {
         Context context = {.mask = fixed, .random = random};
@@ -81,13 +82,18 @@ testing::AssertionResult a_captured_graph_replays(const Subject& subject) {
         graph.capture_end();
       }
       c10::cuda::device_synchronize();
-      x.detach().copy_(random_normal(x.sizes(), 6).to(at::kFloat));
+      x.detach().copy_(random_normal(x.sizes(), 6).to(type));
       graph.replay();
       const auto eager = step();
-      findings.near(text_of(mode) + ", replayed", captured.first, eager.first, {1e-5, 1e-5});
-      findings.near(text_of(mode) + ", replayed gradient", captured.second, eager.second,
-                    {1e-5, 1e-5});
+      const auto what = text_of(mode) + ", " + c10::toString(type);
+      findings.near(what + ", replayed", captured.first, eager.first, allowed);
+      findings.near(what + ", replayed gradient", captured.second, eager.second, allowed);
     }
+}
+
+testing::AssertionResult a_captured_graph_replays(const Subject& subject) {
+  Findings findings;
+  for (const auto type : {at::kFloat, at::kBFloat16}) replay(subject, type, findings);
   return findings.verdict();
 }
 

@@ -54,18 +54,21 @@ testing::AssertionResult equals_its_oracle(const Subject& subject) {
 // Parameters and inputs are rounded to the type first, so that only the computation differs, and
 // the discrete choices are those of float64, because of two keys that nearly tie each type may take
 // another. The sequence is long enough that a sum kept in bfloat16 would stop growing.
-testing::AssertionResult less_precision_is_nearby(const Subject& subject) {
+testing::AssertionResult less_precision(const Subject& subject, at::Device device) {
   const at::NoGradGuard no_grad;
   Findings findings;
   for (const auto& mode : modes(subject.promises))
     for (const auto type : {at::kFloat, at::kBFloat16}) {
       constexpr int64_t kTokens = 600;
       const auto built = build(subject, {.max_length = kTokens});
-      const auto x = (random_normal({1, kTokens, 24}, 3) + 0.5).to(type);
+      for (const auto& leaves : {built.parameters(), built.buffers()})
+        for (const auto& leaf : leaves) leaf.tensor.set_data(leaf.tensor.to(device));
+      const auto x = (random_normal({1, kTokens, 24}, 3) + 0.5).to(device, type);
       Choices choices = {.mode = Choices::Mode::record};
       const auto run = [&](at::ScalarType computed) {
         cast(built, computed);
-        Context context = {.mask = mode, .random = Random::from_seed(5), .choices = &choices};
+        Context context = {
+            .mask = mode, .random = Random::from_seed(5, 0, device), .choices = &choices};
         return (*built.mixer)(x.to(computed), context);
       };
       cast(built, type);
@@ -74,10 +77,17 @@ testing::AssertionResult less_precision_is_nearby(const Subject& subject) {
       const auto got = run(type);
       findings.that(got.scalar_type() == type, text_of(mode) + ": the output has another type");
       const double scale = want.abs().max().item<double>();
-      findings.near(text_of(mode) + ", " + c10::toString(type), got, want,
+      findings.near(text_of(mode) + ", " + c10::toString(type), got.cpu(), want.cpu(),
                     {.absolute = tolerance(type).absolute * scale});
     }
   return findings.verdict();
+}
+
+testing::AssertionResult less_precision_is_nearby(const Subject& subject) {
+  return less_precision(subject, at::kCPU);
+}
+testing::AssertionResult less_precision_is_nearby_on_the_gpu(const Subject& subject) {
+  return less_precision(subject, at::kCUDA);
 }
 
 std::map<std::string, Tensor> saved(const Built& built) {
@@ -123,6 +133,8 @@ testing::AssertionResult a_saved_module_is_the_same(const Subject& subject) {
 
 const Law kEqualsItsOracle = {"equals its oracle", nobody, equals_its_oracle};
 const Law kLessPrecisionIsNearby = {"less precision is nearby", nobody, less_precision_is_nearby};
+const Law kLessPrecisionIsNearbyOnTheGpu = {"less precision is nearby on the GPU", nobody,
+                                            less_precision_is_nearby_on_the_gpu};
 const Law kASavedModuleIsTheSame = {"a saved module is the same", nobody,
                                     a_saved_module_is_the_same};
 

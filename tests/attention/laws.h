@@ -96,7 +96,7 @@ extern const Law kAnySplitIntoExtensionsIsTheForwardPass, kLanesMoveAndRestart,
     kAMemoryIsReadWhileDecoding;  // law_decoding.cpp
 extern const Law kGradientsAreThoseOfDifferences,
     kRecomputationGivesTheSameGradients;  // law_gradient.cpp
-extern const Law kEqualsItsOracle, kLessPrecisionIsNearby,
+extern const Law kEqualsItsOracle, kLessPrecisionIsNearby, kLessPrecisionIsNearbyOnTheGpu,
     kASavedModuleIsTheSame;             // law_values.cpp
 extern const Law kCostGrowsAsPromised;  // law_cost.cpp
 #ifdef LONGBOW_CUDA

@@ -16,6 +16,9 @@ class CudaLaws : public testing::TestWithParam<Subject> {
 TEST_P(CudaLaws, TheGpuAgrees) {
   expect(kTheGpuAgrees);
 }
+TEST_P(CudaLaws, LessPrecisionIsNearby) {
+  expect(kLessPrecisionIsNearbyOnTheGpu);
+}
 TEST_P(CudaLaws, ACapturedGraphReplays) {
   expect(kACapturedGraphReplays);
 }

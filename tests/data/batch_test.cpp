@@ -25,6 +25,8 @@ TEST(Batch, PadsTokensOnTheRight) {
   EXPECT_EQ(values(batch.lengths), (std::vector<int64_t>{1, 3}));
   EXPECT_EQ(values(batch.targets), (std::vector<int64_t>{8, 7}));
   EXPECT_EQ(batch.samples, 2);
+  EXPECT_TRUE(batch.padded);
+  EXPECT_FALSE(collate(dataset, {.indices = {1, 1}, .padded_length = 1}).padded);
   EXPECT_EQ(batch.real_tokens, 4);
   EXPECT_EQ(batch.epoch, 2);
   EXPECT_EQ(batch.after, (SamplerPosition{2, 5}));
