@@ -11,6 +11,7 @@
 #include <ATen/ATen.h>
 
 #include "longbow/attention/mechanism.h"
+#include "longbow/nn/past_rows.h"
 #include "longbow/nn/softmax.h"
 #include "longbow/nn/taps.h"
 
@@ -105,12 +106,13 @@ class Lite : public MixerImpl {
 
   void open(State& state, int64_t lanes, int64_t capacity, Context& context) override {
     attention_->start(state.child["attention"], lanes, capacity, context);
-    open_rows(state, lanes, past_, input_ ? near_ : near_ / 2, output_->weight.options());
+    open_past_rows(state, "rows", lanes, past_, input_ ? near_ : near_ / 2,
+                   output_->weight.options());
   }
 
   Tensor grow(const Tensor& x, State& state, Context& context) override {
     const auto z = gated(x, context.mask.keep);
-    const auto rows = grow_rows(z, state, context);  // [B, past_ + T, L]
+    const auto rows = grow_past_rows(state, "rows", z, context);  // [B, past_ + T, L]
     Tensor visible;
     if (config_.renorm)
       visible = context.positions.unsqueeze(1).unsqueeze(-1) >=

@@ -8,8 +8,8 @@
 #include <ATen/ATen.h>
 
 #include "longbow/attention/mechanism.h"
+#include "longbow/nn/exact_attention.h"
 #include "longbow/nn/past_rows.h"
-#include "longbow/nn/softmax.h"
 
 namespace longbow {
 namespace {
@@ -36,8 +36,7 @@ void fields(V& v, Config& c) {
   v("output", c.output, "an output projection, which the paper leaves out");
   v("sparse_feed_forward", c.sparse_feed_forward,
     "the block's feed-forward layer is sparse, whatever block.feed_forward_kind says");
-  v("dropout", c.dropout, "rate on the attention weights; above 0, training stores all of them",
-    range(0, 0.99));
+  v("dropout", c.dropout, "rate on the attention weights", range(0, 0.99));
 }
 
 int64_t nearest_divisor(int64_t width) {
@@ -95,7 +94,7 @@ class Convolution : public Part {
 class Scaling : public MixerImpl {
  public:
   Scaling(const Site& site, const Config& config)
-      : config_(config), heads_(site.shape.heads), width_(site.shape.width), path_(site.path) {
+      : config_(config), heads_(site.shape.heads), width_(site.shape.width) {
     const int64_t modules = config.modules > 0 ? config.modules : nearest_divisor(width_);
     TORCH_CHECK(width_ % modules == 0, "scaling: width ", width_, " does not divide into ", modules,
                 " modules");
@@ -103,7 +102,10 @@ class Scaling : public MixerImpl {
                 " heads");
     TORCH_CHECK(config.across % 2 == 1, "scaling: across ", config.across,
                 " has no middle; take an odd number");
-    scale_ = 1 / std::sqrt(static_cast<double>(width_ / heads_));
+    Site whole = site.at("attention");
+    whole.shape.head_width = width_ / heads_;
+    attention_ =
+        register_module("attention", std::make_shared<ExactAttention>(whole, config.dropout));
     const bool shared = config.projections == Projections::multiplicative_conv;
     const char* const names[] = {"query", "key", "value"};
     for (int i = 0; i < (shared ? 1 : 3); ++i) {
@@ -125,17 +127,13 @@ class Scaling : public MixerImpl {
     const auto around = [&](const Tensor& u) {
       return at::constant_pad_nd(u, {0, 0, before, past - before});
     };
-    const auto heads = projected(x, mask.keep, around);
-    if (!(is_training() && config_.dropout > 0) && !context.maps)
-      return merged(fused_attention(heads, mask, scale_));
-    const auto visible = visible_pairs(mask, x.size(1), x.size(1), x.device());
-    return merged(read(heads.q, heads.k, heads.v, visible, context));
+    return merged(attention_->attend(projected(x, mask.keep, around), context));
   }
 
-  void open(State& state, int64_t lanes, int64_t capacity, Context&) override {
+  void open(State& state, int64_t lanes, int64_t capacity, Context& context) override {
     const auto options = multiplicative_[0]->parameters().front().options().requires_grad(false);
     const auto none = at::zeros({lanes, heads_, 0, width_ / heads_}, options);
-    open_cache(state, {none, none, none, {}, {}}, capacity);
+    attention_->open(state, {none, none, none, {}, {}}, capacity, context);
     if (convolution_[0]) open_past_rows(state, "rows", lanes, config_.length - 1, width_, options);
   }
 
@@ -143,11 +141,7 @@ class Scaling : public MixerImpl {
     const auto heads = projected(x, context.mask.keep, [&](const Tensor& u) {
       return grow_past_rows(state, "rows", u, context);
     });
-    constexpr int64_t kPiece = 256;
-    return merged(in_pieces(heads, context, kPiece, [&](const Heads& piece, Context& inner) {
-      const auto cached = grow_cache(piece, state, inner);
-      return read(piece.q, cached.k, cached.v, cached.visible, inner);
-    }));
+    return merged(attention_->grow(heads, state, context));
   }
 
  private:
@@ -165,11 +159,6 @@ class Scaling : public MixerImpl {
             split((*convolution_[2])(rows)), x, x};
   }
 
-  Tensor read(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible,
-              Context& context) const {
-    return softmax_read(q * scale_, k, v, visible, {config_.dropout, is_training(), path_},
-                        context);
-  }
   Tensor merged(const Tensor& heads) const {
     const auto y = merge_heads(heads);
     return output_ ? (*output_)(y) : y;
@@ -177,8 +166,7 @@ class Scaling : public MixerImpl {
 
   Config config_;
   int64_t heads_, width_;
-  std::string path_;
-  double scale_;
+  std::shared_ptr<ExactAttention> attention_;
   std::shared_ptr<Multiplicative> multiplicative_[3];
   std::shared_ptr<Convolution> convolution_[3];
   std::shared_ptr<Linear> output_;
@@ -188,8 +176,7 @@ Promises promises(const Config& c) {
   return {.future = Future::exact,
           .decode = true,
           .positional = c.projections == Projections::multiplicative_conv,
-          .time = 2,
-          .memory = c.dropout > 0 ? 2.0 : 1.0};
+          .time = 2};
 }
 
 Mixer make(const Site& site, const Config& c) {

@@ -6,7 +6,7 @@
 #include <ATen/ATen.h>
 
 #include "longbow/attention/mechanism.h"
-#include "longbow/nn/tiles.h"
+#include "longbow/nn/exact_attention.h"
 
 namespace longbow {
 namespace {
@@ -31,28 +31,25 @@ void fields(V& v, Config& c) {
     range(0, 1));
 }
 
-class Softmax : public AllPairs {
+class Softmax : public ExactAttention {
  public:
   Softmax(const Site& site, const Config& config)
-      : AllPairs(site, config.dropout), config_(config) {
+      : ExactAttention(site, config.dropout), config_(config) {
     const auto given = static_cast<int64_t>(config.head_mask.size());
     TORCH_CHECK(given == 0 || given == site.shape.heads, "softmax: head_mask has ", given,
                 " entries for ", site.shape.heads, " heads");
   }
 
   Tensor attend(const Heads& heads, Context& context) override {
-    if (config_.form == Form::naive || context.maps) return AllPairs::attend(heads, context);
-    if (!is_training() || config_.dropout == 0)
-      return masked(fused_attention(heads, context.mask, scale_));
-    const auto y = tiled_softmax(scaled(heads.q), heads.k, heads.v, Seen::by(context.mask), {},
-                                 weighing(), context);
-    return masked(y.to(heads.v.scalar_type()));
+    if (config_.form == Form::naive) return AllPairs::attend(heads, context);
+    // With maps, the formula below has masked already.
+    const auto y = ExactAttention::attend(heads, context);
+    return context.maps ? y : masked(y);
   }
 
  protected:
   Tensor read(const Heads& heads, const Seen& seen, Context& context) override {
-    return masked(
-        softmax_read(heads.q * scale_, heads.k, heads.v, seen.pairs(heads), weighing(), context));
+    return masked(ExactAttention::read(heads, seen, context));
   }
 
  private:

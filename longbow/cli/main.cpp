@@ -208,6 +208,8 @@ void keep_freed_memory() {
 int main(int argc, char** argv) {
   using namespace longbow::cli;
   keep_freed_memory();
+  at::globalContext().setAllowTF32CuDNN(
+      false);  // float32 means float32; train.precision can say tf32
   CLI::App app("Efficient transformers in C++: train, compare and time attention mechanisms.",
                "longbow");
   app.set_version_flag("--version", about());

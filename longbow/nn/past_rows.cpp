@@ -6,7 +6,7 @@ namespace longbow {
 
 void open_past_rows(State& state, const std::string& name, int64_t lanes, int64_t past,
                     int64_t width, const at::TensorOptions& options) {
-  state.add(name, {lanes, past, width}, options);
+  state.add(name, {lanes, past, width}, options.requires_grad(false));
 }
 
 Tensor grow_past_rows(State& state, const std::string& name, const Tensor& rows,

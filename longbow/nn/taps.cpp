@@ -45,21 +45,4 @@ Tensor windowed_taps(const Tensor& z, const Tensor& taps, int64_t left) {
                    taps.narrow(-1, left - back, back + 1 + ahead));
 }
 
-void open_rows(State& state, int64_t lanes, int64_t past, int64_t width,
-               const at::TensorOptions& options) {
-  state.add("rows", {lanes, past, width}, options.requires_grad(false));
-}
-
-Tensor grow_rows(const Tensor& z, State& state, const Context& context) {
-  auto& last = state.lane.at("rows");
-  const auto& keep = context.mask.keep;
-  const auto options = context.positions.options();
-  const auto rows = at::cat({last, z.to(last.scalar_type())}, 1);
-  const auto count =
-      keep.defined() ? keep.sum(1, true) : at::full({z.size(0), 1}, z.size(1), options);
-  const auto index = count + at::arange(last.size(1), options);  // [B, past]
-  last = rows.gather(1, index.unsqueeze(-1).expand({-1, -1, z.size(2)}));
-  return rows;
-}
-
 }  // namespace longbow

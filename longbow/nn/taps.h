@@ -12,10 +12,4 @@ Tensor windowed_taps(const Tensor& z, const Tensor& taps, int64_t left);
 // The same where K - 1 rows already stand around the tokens: rows [B, K - 1 + N, L] -> [B, N, L].
 Tensor taps_over(const Tensor& rows, const Tensor& taps);
 
-// While decoding, the last `past` rows of each lane; zero before the first.
-void open_rows(State& state, int64_t lanes, int64_t past, int64_t width,
-               const at::TensorOptions& options);
-// Appends z [B, T, L], of which padded rows stand behind the real ones: [B, past + T, L].
-Tensor grow_rows(const Tensor& z, State& state, const Context& context);
-
 }  // namespace longbow

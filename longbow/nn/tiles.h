@@ -72,6 +72,7 @@ class AllPairs : public AttentionImpl {
   // heads.k and heads.v are all there are; in an extension some of them are not written yet, and
   // `seen` hides those.
   virtual Tensor read(const Heads& heads, const Seen& seen, Context& context) = 0;
+  bool drops() const { return is_training() && dropout_ > 0; }
   Weighing weighing() const { return {dropout_, is_training(), path_}; }
   Tensor scaled(const Tensor& q) const { return q.to(wide(q)) * scale_; }  // for tiles
 

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "longbow/nn/past_rows.h"
 #include "tests/support/tensor.h"
 
 namespace longbow {
@@ -44,26 +45,15 @@ TEST(Taps, RowsContinueASequence) {
   const auto z = random_normal({kBatch, n, kWidth}, 4), taps = random_normal({kHeads, k}, 5);
   const auto want = windowed_taps(z, taps, k - 1);
   State state;
-  open_rows(state, kBatch, k - 1, kWidth, z.options());
+  open_past_rows(state, "rows", kBatch, k - 1, kWidth, z.options());
   int64_t first = 0;
   for (const int64_t count : {1, 6, 2, 2}) {
     const Context context = {.positions = at::arange(count)};
-    EXPECT_NEAR_TENSOR(taps_over(grow_rows(z.narrow(1, first, count), state, context), taps),
-                       want.narrow(1, first, count), tolerance(at::kDouble));
+    EXPECT_NEAR_TENSOR(
+        taps_over(grow_past_rows(state, "rows", z.narrow(1, first, count), context), taps),
+        want.narrow(1, first, count), tolerance(at::kDouble));
     first += count;
   }
-}
-
-TEST(Taps, PaddedRowsAreNotRemembered) {
-  const auto z = random_normal({2, 3, 1}, 6);
-  State state;
-  open_rows(state, 2, 2, 1, z.options());
-  const auto keep = at::tensor({1, 1, 1, 1, 0, 0}).view({2, 3}).to(at::kBool);
-  (void)grow_rows(z, state, {.mask = {.keep = keep}, .positions = at::arange(3)});
-  const auto& rows = state.lane.at("rows");
-  EXPECT_NEAR_TENSOR(rows[0], z[0].narrow(0, 1, 2), kExact);
-  EXPECT_NEAR_TENSOR(rows[1], at::cat({at::zeros({1, 1}, at::kDouble), z[1].narrow(0, 0, 1)}),
-                     kExact);
 }
 
 TEST(Taps, SumsAreInTheTypeOfTheTaps) {
