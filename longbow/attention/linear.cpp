@@ -92,10 +92,12 @@ class LinearAttention : public AttentionImpl {
     return masked_softmax(x.transpose(-2, -1), visible).transpose(-2, -1);
   }
 
-  // Features and sums are float32 at least: z grows with the number of keys.
+  // Features are float32 at least, because z grows with the number of keys; bfloat16 has the range
+  // of float32, and on a GPU its products are added up in float32.
   template <class F>
   Tensor features(const Tensor& x, const F& map) const {
-    const auto y = x.to(wide(x));
+    const bool narrow = x.is_cuda() && x.scalar_type() == at::kBFloat16;
+    const auto y = narrow ? x : x.to(wide(x));
     return config_.widen ? at::cat({map(y), map(-y)}, -1) : map(y);
   }
   Tensor query_features(const Heads& heads) const {

@@ -35,16 +35,22 @@ Tensor without_padding(const Tensor& key_features, const Tensor& keep) {
 }
 
 FeatureSums feature_sums(const Tensor& q, const Tensor& k, const Tensor& v, bool causal) {
+  const bool few = few_keys(q, k, v);
+  if (!causal && !few) {  // two products: a column of ones would spoil the alignment of the first
+    const auto sums = k.transpose(-2, -1).matmul(v.to(k.scalar_type()));
+    const auto total = k.sum(-2, true, wide(k)).to(q.scalar_type()).transpose(-2, -1);
+    return {q.matmul(sums), q.matmul(total)};
+  }
   const auto values = with_ones(v);
-  if (few_keys(q, k, v)) {
-    const auto weights = q.matmul(k.transpose(-2, -1));
+  if (few) {
+    const auto weights = q.to(wide(q)).matmul(k.to(wide(k)).transpose(-2, -1));
     return split((causal ? weights.tril(k.size(2) - q.size(2)) : weights).matmul(values));
   }
-  if (!causal) return split(q.matmul(k.transpose(-2, -1).matmul(values)));
   const int64_t extra = k.size(2) - q.size(2);  // pad or cut the queries in front
-  if (extra == 0) return split(causal_product(q, k, values));
-  const auto square = at::constant_pad_nd(q, {0, 0, extra, 0});
-  return split(at::constant_pad_nd(causal_product(square, k, values), {0, 0, -extra, 0}));
+  const auto wide_q = q.to(wide(q)), wide_k = k.to(wide(k));
+  if (extra == 0) return split(causal_product(wide_q, wide_k, values));
+  const auto square = at::constant_pad_nd(wide_q, {0, 0, extra, 0});
+  return split(at::constant_pad_nd(causal_product(square, wide_k, values), {0, 0, -extra, 0}));
 }
 
 void open_feature_sums(State& state, const Heads& empty, int64_t features) {
@@ -55,8 +61,9 @@ void open_feature_sums(State& state, const Heads& empty, int64_t features) {
 FeatureSums grow_feature_sums(const Tensor& q, const Tensor& k, const Tensor& v, State& state) {
   auto& sums = state.lane.at("sums");
   const auto values = with_ones(v);
-  const auto y = q.matmul(sums) + causal_product(q, k, values);
-  sums = sums + k.transpose(-2, -1).matmul(values);
+  const auto wide_q = q.to(wide(q)), wide_k = k.to(wide(k));
+  const auto y = wide_q.matmul(sums) + causal_product(wide_q, wide_k, values);
+  sums = sums + wide_k.transpose(-2, -1).matmul(values);
   return split(y);
 }
 

@@ -6,7 +6,8 @@
 
 namespace longbow {
 
-// sum_j w_ij v_j and sum_j w_ij over the visible keys, in float32 at least.
+// sum_j w_ij v_j and sum_j w_ij over the visible keys, added up in float32 at least; in the type of
+// the features where those are of a half type and all keys are visible to all queries.
 struct FeatureSums {
   Tensor values;   // [B, H, N, D]
   Tensor weights;  // [B, H, N, 1]
