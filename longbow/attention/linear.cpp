@@ -89,7 +89,7 @@ class LinearAttention : public AttentionImpl {
     if (config_.key_map == KeyMap::same) return phi(x);
     if (config_.key_map == KeyMap::exp) return x.exp();
     const auto visible = keep.defined() ? keep.unsqueeze(1).unsqueeze(1) : keep;  // [B, 1, 1, M]
-    return masked_softmax(x.transpose(-2, -1), visible).transpose(-2, -1);
+    return masked_softmax(x.transpose(-2, -1), visible).transpose(-2, -1).to(x.scalar_type());
   }
 
   // Features are float32 at least, because z grows with the number of keys; bfloat16 has the range
