@@ -1,6 +1,7 @@
 #include "longbow/data/dataset.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "longbow/core/file.h"
 
@@ -48,6 +49,30 @@ void append_number(std::string& bytes, int64_t value, int width) {
 
 }  // namespace
 
+// A chain of hashes, so that no second copy of all samples is needed.
+std::string Dataset::checksum() const {
+  constexpr size_t kBlock = size_t{1} << 20;
+  std::string pending;
+  const auto append = [&](const auto& list, int width) {
+    for (const auto value : list) append_number(pending, value, width);
+  };
+  const auto append_token = [&](int32_t token) {
+    append_number(pending, token, token > 0xffff ? 4 : 2);
+  };
+  for (int64_t i = 0; i < size(); ++i) {
+    const auto sample = get(i);
+    append_number(pending, std::ssize(sample.tokens), 4);
+    for (const auto token : sample.tokens) append_token(token);
+    append(sample.targets, 4);
+    append(sample.segments, 1);
+    if (has_second()) append_number(pending, std::ssize(sample.second), 4);
+    for (const auto token : sample.second) append_token(token);
+    for (const auto value : sample.values) append_number(pending, std::bit_cast<int32_t>(value), 4);
+    if (pending.size() > kBlock) pending = sha256(pending);
+  }
+  return sha256(pending);
+}
+
 int64_t MemoryDataset::length(int64_t i) const {
   auto index = static_cast<size_t>(i);
   return ends_.at(index + 1) - ends_.at(index);
@@ -58,20 +83,6 @@ Sample MemoryDataset::get(int64_t i) const {
   auto target_first = per_token_ ? first : i, target_last = per_token_ ? last : i + 1;
   return {.tokens = {tokens_.begin() + first, tokens_.begin() + last},
           .targets = {targets_.begin() + target_first, targets_.begin() + target_last}};
-}
-
-// A chain of hashes, so that no second copy of all samples is needed.
-std::string MemoryDataset::checksum() const {
-  constexpr size_t kBlock = size_t{1} << 20;
-  std::string pending;
-  for (int64_t i = 0; i < size(); ++i) {
-    auto sample = get(i);
-    append_number(pending, length(i), 4);
-    for (auto token : sample.tokens) append_number(pending, token, 2);
-    for (auto target : sample.targets) append_number(pending, target, 4);
-    if (pending.size() > kBlock) pending = sha256(pending);
-  }
-  return sha256(pending);
 }
 
 SampleList::SampleList(std::vector<Sample> samples, bool per_token)
@@ -103,9 +114,8 @@ bool SampleList::has_segments() const {
   return !samples_.empty() && !samples_.front().segments.empty();
 }
 
-void set_splits(Splits& splits, std::shared_ptr<const MemoryDataset> train,
-                std::shared_ptr<const MemoryDataset> valid,
-                std::shared_ptr<const MemoryDataset> test) {
+void set_splits(Splits& splits, std::shared_ptr<const Dataset> train,
+                std::shared_ptr<const Dataset> valid, std::shared_ptr<const Dataset> test) {
   splits.checksums["train"] = train->checksum();
   splits.checksums["valid"] = valid->checksum();
   splits.checksums["test"] = test->checksum();

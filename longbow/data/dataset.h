@@ -31,6 +31,7 @@ struct Dataset {
   virtual int64_t values() const { return 0; }         // of a sample
   virtual bool has_second() const { return false; }    // samples are pairs of sequences
   virtual bool has_segments() const { return false; }  // tokens have segments
+  std::string checksum() const;                        // of all samples, the same everywhere
 };
 
 struct Splits {
@@ -61,7 +62,6 @@ class MemoryDataset final : public Dataset {
   int64_t length(int64_t i) const override;
   Sample get(int64_t i) const override;
   bool per_token() const override { return per_token_; }
-  std::string checksum() const;
 
  private:
   bool per_token_;
@@ -89,9 +89,8 @@ class SampleList final : public Dataset {
 };
 
 // Fills in the splits, their longest length and their checksums.
-void set_splits(Splits& splits, std::shared_ptr<const MemoryDataset> train,
-                std::shared_ptr<const MemoryDataset> valid,
-                std::shared_ptr<const MemoryDataset> test);
+void set_splits(Splits& splits, std::shared_ptr<const Dataset> train,
+                std::shared_ptr<const Dataset> valid, std::shared_ptr<const Dataset> test);
 
 // Keeps the first `max_tokens` tokens of every sample (0: all) and counts the samples that lost
 // some.

@@ -65,8 +65,8 @@ void write_splits(WriteSplits request);
 struct ReadSplits {
   std::string dir;
   SplitFiles files;
-  std::function<std::shared_ptr<const MemoryDataset>(const std::string& contents,
-                                                     const std::string& path)>
+  std::function<std::shared_ptr<const Dataset>(const std::string& contents,
+                                               const std::string& path)>
       parse;
   std::optional<Manifest> manifest = {};  // then sample counts and checksums must match it
 };

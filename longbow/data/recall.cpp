@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <charconv>
 #include <unordered_map>
 
 #include "longbow/core/seed.h"
@@ -82,23 +81,6 @@ std::string table_of(const Dataset& dataset) {
     text += fmt::format("{}\t{}\n", fmt::join(sample.tokens, " "), fmt::join(sample.targets, " "));
   }
   return text;
-}
-
-std::vector<int32_t> parse_ids(std::string_view text, const Place& place) {
-  std::vector<int32_t> ids;
-  while (!text.empty()) {
-    auto word = text.substr(0, text.find(' '));
-    int32_t id = 0;
-    auto [end, failure] = std::from_chars(word.data(), word.data() + word.size(), id);
-    if (failure != std::errc() || end != word.data() + word.size())
-      throw UserError(place, fmt::format("{} is not an id", excerpt(word)),
-                      "expected whole numbers with one blank between them");
-    ids.push_back(id);
-    text.remove_prefix(word.size());
-    if (text == " ") throw UserError(place, "a blank at the end of a column");
-    if (!text.empty()) text.remove_prefix(1);
-  }
-  return ids;
 }
 
 std::shared_ptr<const MemoryDataset> parse_split(const std::string& contents,

@@ -28,6 +28,35 @@ Splits load_recall_data(const DataConfig& config) {
   return splits;
 }
 
+// `own` are its options in a config.
+template <class Config>
+DataSource generated(const std::string& name, const std::string& description,
+                     const std::string& objective, Config DataConfig::*own,
+                     Generator (*generator)(const Config&)) {
+  const auto [train, valid, test] = files_of(name);
+  const auto from_manifest = [generator](const Node& options) {
+    return generator(read<Config>(options, "config"));
+  };
+  const auto load = [=](const DataConfig& config) {
+    auto splits = config.path.empty() ? generate(generator(config.*own), config.seed)
+                                      : load_generated(config.path, name, from_manifest);
+    if (config.max_tokens > 0 && splits.max_length > config.max_tokens)
+      throw UserError(fmt::format("max_tokens {} would cut {} samples of up to {} tokens",
+                                  config.max_tokens, name, splits.max_length),
+                      "their answers would change; lower data." + name + ".length instead");
+    return splits;
+  };
+  return {.name = name,
+          .description = description,
+          .objective = objective,
+          .files = {train, valid, test},
+          .options = describe<Config>(),
+          .load = load,
+          .make = [=](const std::string& dir, const Node& options, uint64_t seed) {
+            write_generated(generator(read<Config>(options)), dir, seed);
+          }};
+}
+
 }  // namespace
 
 const std::vector<DataSource>& data_sources() {
@@ -48,6 +77,12 @@ const std::vector<DataSource>& data_sources() {
        .load = load_recall_data,
        .make = [](const std::string& dir, const Node& options,
                   uint64_t seed) { write_recall(dir, read<RecallConfig>(options), seed); }},
+      generated("match", "pairs of sequences: do both have the same hidden topic?", "pairs",
+                &DataConfig::match, match_generator),
+      generated("count", "the share of a marked token, or how alike two shares are", "regression",
+                &DataConfig::count, count_generator),
+      generated("needle", "the span of answer words that follows a marker", "span",
+                &DataConfig::needle, needle_generator),
   };
   return sources;
 }

@@ -6,8 +6,11 @@
 #include <vector>
 
 #include "longbow/core/fields.h"
+#include "longbow/data/count.h"
 #include "longbow/data/dataset.h"
 #include "longbow/data/listops.h"
+#include "longbow/data/match.h"
+#include "longbow/data/needle.h"
 #include "longbow/data/recall.h"
 
 namespace longbow {
@@ -19,6 +22,9 @@ struct DataConfig {
   int64_t max_tokens = 0;
   ListOpsConfig listops = {};
   RecallConfig recall = {};
+  MatchConfig match = {};
+  CountConfig count = {};
+  NeedleConfig needle = {};
 };
 template <class V>
 void fields(V& v, DataConfig& c) {
@@ -28,6 +34,9 @@ void fields(V& v, DataConfig& c) {
   v("max_tokens", c.max_tokens, "longer samples are cut on the right; 0: never", at_least(0));
   v("listops", c.listops, "generator options of listops");
   v("recall", c.recall, "generator options of recall");
+  v("match", c.match, "generator options of match");
+  v("count", c.count, "generator options of count");
+  v("needle", c.needle, "generator options of needle");
 }
 
 struct DataSource {

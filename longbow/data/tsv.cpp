@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "longbow/core/error.h"
+#include <charconv>
 
 namespace longbow {
 namespace {
@@ -57,6 +57,23 @@ std::vector<Row> parse_table(const std::string& contents, const std::string& pat
 
 std::vector<Row> parse_columns(const std::string& contents, const std::string& path) {
   return parse_rows(contents, path, 1);
+}
+
+std::vector<int32_t> parse_ids(std::string_view text, const Place& place) {
+  std::vector<int32_t> ids;
+  while (!text.empty()) {
+    auto word = text.substr(0, text.find(' '));
+    int32_t id = 0;
+    auto [end, failure] = std::from_chars(word.data(), word.data() + word.size(), id);
+    if (failure != std::errc() || end != word.data() + word.size())
+      throw UserError(place, fmt::format("{} is not an id", excerpt(word)),
+                      "expected whole numbers with one blank between them");
+    ids.push_back(id);
+    text.remove_prefix(word.size());
+    if (text == " ") throw UserError(place, "a blank at the end of a column");
+    if (!text.empty()) text.remove_prefix(1);
+  }
+  return ids;
 }
 
 std::string excerpt(std::string_view text) {

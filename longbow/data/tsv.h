@@ -1,9 +1,12 @@
 #pragma once
 // The table that the Long Range Arena's files are: a header `Source<TAB>Target`, then one sample a
 // line.
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "longbow/core/error.h"
 
 namespace longbow {
 
@@ -16,6 +19,9 @@ struct Row {
 // without samples are UserErrors. Use parse_columns for files without a header.
 std::vector<Row> parse_table(const std::string& contents, const std::string& path);
 std::vector<Row> parse_columns(const std::string& contents, const std::string& path);
+
+// Whole numbers with one blank between them; anything else is a UserError at `place`.
+std::vector<int32_t> parse_ids(std::string_view text, const Place& place);
 
 // In quotes, on one line, printable and short, whatever the bytes are.
 std::string excerpt(std::string_view text);

@@ -41,6 +41,20 @@ TEST(Dataset, HasAChecksumThatEveryTokenTargetAndBoundaryChanges) {
   EXPECT_NE(classes({{4}, {1, 2, 3}})->checksum(), sum);
 }
 
+TEST(Dataset, HasAChecksumThatEveryPartOfASampleChanges) {
+  const Sample sample = {
+      .tokens = {1, 2}, .targets = {3}, .second = {4}, .segments = {0, 1}, .values = {0.5F}};
+  const auto sum = [](const Sample& one) { return SampleList({one}, false).checksum(); };
+  auto wide = sample, target = sample, second = sample, segment = sample, value = sample;
+  wide.tokens[0] += 65536;
+  target.targets[0] = 2;
+  second.second = {4, 4};
+  segment.segments[1] = 0;
+  value.values[0] = -0.5F;
+  for (const auto& other : {wide, target, second, segment, value})
+    EXPECT_NE(sum(other), sum(sample));
+}
+
 TEST(Dataset, IsCutOnTheRightAndCounted) {
   Splits splits;
   set_splits(splits, classes({{1, 2, 3}, {4, 5}}), classes({{6}}), classes({{7, 8, 9, 10}}));

@@ -14,6 +14,9 @@ DataConfig small(const std::string& name) {
   DataConfig config{.name = name};
   config.listops = {.train = 6, .valid = 3, .test = 2, .min_length = 5, .max_length = 40};
   config.recall = {.train = 6, .valid = 3, .test = 2};
+  config.match = {.train = 6, .valid = 3, .test = 2};
+  config.count = {.train = 6, .valid = 3, .test = 2};
+  config.needle = {.train = 6, .valid = 3, .test = 2};
   return config;
 }
 
@@ -26,14 +29,14 @@ TEST(Source, NamesItsDataSets) {
     EXPECT_FALSE(source.options.empty());
     EXPECT_GT(load_data(small(source.name)).vocabulary, 0);
   }
-  EXPECT_EQ(names, "listops recall ");
+  EXPECT_EQ(names, "listops recall match count needle ");
 }
 
 TEST(Source, MakesAndLoadsTheSameSamplesAsInMemory) {
   for (const auto& source : data_sources()) {
     Folder folder;
     auto config = small(source.name);
-    auto options = source.name == "listops" ? written(config.listops) : written(config.recall);
+    const auto options = *written(config).find(source.name);
     make_data(source.name, folder.str(), options, 5);
     for (const auto& file : source.files)
       EXPECT_TRUE(std::filesystem::exists(folder.file(file))) << file;
@@ -64,7 +67,7 @@ TEST(Source, SaysWhenItKnowsNoSuchDataSet) {
   EXPECT_EQ(error_of([] { load_data({.name = "listop"}); }),
             "unknown data set 'listop'; did you mean 'listops'?");
   EXPECT_EQ(error_of([] { make_data("imagenet", "x", {}, 1); }),
-            "unknown data set 'imagenet'; one of: listops, recall");
+            "unknown data set 'imagenet'; one of: listops, recall, match, count, needle");
 }
 
 TEST(Source, SaysWhenItKnowsNoSuchOption) {
@@ -79,12 +82,10 @@ TEST(Source, NamesTheFileItExpected) {
     auto config = small(source.name);
     config.path = folder.file("nowhere");
     auto message = error_of([&] { load_data(config); }, folder.str());
-    EXPECT_EQ(message,
-              source.name == "listops"
-                  ? "nowhere: no such folder; it should hold basic_train.tsv, basic_val.tsv "
-                    "and basic_test.tsv"
-                  : "nowhere: no such folder; it should hold recall_train.tsv, "
-                    "recall_val.tsv and recall_test.tsv");
+    EXPECT_EQ(message, "nowhere: no such folder; it should hold " + source.files[0] + ", " +
+                           source.files[1] + " and " + source.files[2]);
+    EXPECT_EQ(source.files[0],
+              (source.name == "listops" ? "basic" : source.name) + std::string("_train.tsv"));
   }
 }
 
