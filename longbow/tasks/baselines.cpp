@@ -43,6 +43,7 @@ class MajorityGiven {
 
 std::vector<Baseline> baselines(const DataConfig& config, const Splits& splits) {
   std::vector<Baseline> rows;
+  if (splits.classes == 0) return rows;
   rows.push_back(
       {"majority class", "always the most frequent class of the training split",
        MajorityGiven([](const Sample&) { return 0; }).accuracy(*splits.train, *splits.test)});

@@ -3,18 +3,30 @@
 #include <ATen/ATen.h>
 
 #include "longbow/models/classifier.h"
+#include "longbow/tasks/scores.h"
 
 namespace longbow {
 namespace {
 
+struct ClassificationConfig {
+  ClassifierConfig model = {};
+  ClassMetric metric = ClassMetric::accuracy;
+};
+template <class V>
+void fields(V& v, ClassificationConfig& c) {
+  fields(v, c.model);
+  v("metric", c.metric, "what weights are chosen by");
+}
+
 class Classification : public Task {
  public:
-  Classification(const Splits& splits, const ClassifierConfig& model, const TaskOptions& options)
-      : Task(splits, options), config_(model) {
-    fit_length(config_.encoder.max_length, splits_, options.bucket);
-    if (splits_.per_token) config_.pooling = Pooling::none;
-    model_ =
-        std::make_shared<Classifier>(config_, splits_.vocabulary, splits_.classes, options.seed);
+  Classification(const Splits& splits, const ClassificationConfig& config,
+                 const TaskOptions& options)
+      : Task(splits, options), config_(config) {
+    fit_length(config_.model.encoder.max_length, splits_, options.bucket);
+    if (splits_.per_token) config_.model.pooling = Pooling::none;
+    model_ = std::make_shared<Classifier>(config_.model, splits_.vocabulary, splits_.classes,
+                                          options.seed);
     model_->to(options.device);
   }
 
@@ -23,18 +35,20 @@ class Classification : public Task {
   Outcome run(const Batch& batch, const Random& random) override {
     Context context = {.mask = mask_of(batch), .random = random};
     const auto logits = (*model_)(batch.tokens, context);
-    return with_extra_loss(
-        classified(logits, batch.targets, batch.samples, options_, model_->is_training()), context);
+    const bool training = model_->is_training();
+    auto outcome = classified(logits, batch.targets, batch.samples, options_, training);
+    if (!training) outcome.sums["tallies"] = class_tallies(logits, batch.targets);
+    return with_extra_loss(std::move(outcome), context);
   }
 
   std::vector<Metric> metrics(const Tensors& sums) const override {
-    return {{"accuracy", mean_of(sums, "correct", "count")},
-            {"loss", mean_of(sums, "loss", "weight"), false}};
+    return class_metrics(sums, config_.metric);
   }
 
   Node model_config() const override {
     auto resolved = config_;
-    resolved.encoder.attention = resolved_attention(resolved.encoder.attention);
+    auto& attention = resolved.model.encoder.attention;
+    attention = resolved_attention(attention);
     return written(resolved);
   }
   Node model_card() const override {
@@ -44,7 +58,7 @@ class Classification : public Task {
   }
 
  private:
-  ClassifierConfig config_;
+  ClassificationConfig config_;
   std::shared_ptr<Classifier> model_;
 };
 
@@ -53,15 +67,15 @@ class Classification : public Task {
 Objective classification_objective() {
   return {.name = "classification",
           .description = "one class a sequence, or one a marked token",
-          .options = describe<ClassifierConfig>(),
+          .options = describe<ClassificationConfig>(),
           .check =
               [](const Node& model) {
-                check_encoder(read<ClassifierConfig>(model, "model").encoder, model);
+                check_encoder(read<ClassificationConfig>(model, "model").model.encoder, model);
               },
           .make =
               [](const Splits& splits, const Node& model, const TaskOptions& options) {
                 return std::make_unique<Classification>(
-                    splits, read<ClassifierConfig>(model, "model"), options);
+                    splits, read<ClassificationConfig>(model, "model"), options);
               }};
 }
 

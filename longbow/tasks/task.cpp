@@ -4,11 +4,15 @@
 
 #include "longbow/models/encoder.h"
 #include "longbow/tasks/classification.h"
+#include "longbow/tasks/pairs.h"
+#include "longbow/tasks/regression.h"
+#include "longbow/tasks/span.h"
 
 namespace longbow {
 
 const std::vector<Objective>& objectives() {
-  static const std::vector<Objective> all = {classification_objective()};
+  static const std::vector<Objective> all = {classification_objective(), pairs_objective(),
+                                             regression_objective(), span_objective()};
   return all;
 }
 

@@ -93,7 +93,7 @@ struct Baseline {
   double accuracy = 0;
 };
 // The most frequent class of the training split; for ListOps also the most frequent one given the
-// root operator.
+// root operator. None where there are no classes.
 std::vector<Baseline> baselines(const DataConfig& config, const Splits& splits);
 
 // The mechanism that a model part of a config names; several are joined with '+'.

@@ -16,7 +16,7 @@ std::shared_ptr<MemoryDataset> expressions(const std::vector<std::pair<uint8_t, 
 }
 
 TEST(Baselines, AreLearntOnTrainAndScoredOnTest) {
-  Splits splits;
+  Splits splits = {.classes = 10};
   splits.train = expressions({{kMin, 1}, {kMin, 1}, {kMin, 4}, {kMax, 9}, {kMax, 9}, {kMax, 9}});
   splits.test = expressions({{kMin, 1}, {kMin, 4}, {kMax, 9}, {kMax, 1}, {kMedian, 0}});
   const auto rows = baselines({.name = "listops"}, splits);
@@ -31,7 +31,7 @@ TEST(Baselines, IgnoreTokensWithoutATarget) {
   auto data = std::make_shared<MemoryDataset>(MemoryDataset::Targets::per_token);
   data->add(std::vector<int32_t>{5, 6, 7, 8}, std::vector<int32_t>{kIgnore, 2, kIgnore, 1});
   data->add(std::vector<int32_t>{5, 6}, std::vector<int32_t>{2, kIgnore});
-  const auto rows = baselines({.name = "recall"}, {.train = data, .test = data});
+  const auto rows = baselines({.name = "recall"}, {.train = data, .test = data, .classes = 3});
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_DOUBLE_EQ(rows[0].accuracy, 2.0 / 3);
 }

@@ -90,7 +90,8 @@ void expect_by_hand(const DataConfig& data) {
   EXPECT_EQ(metrics[0].name, "accuracy");
   EXPECT_DOUBLE_EQ(metrics[0].value,
                    static_cast<double>(want.correct) / static_cast<double>(want.count));
-  EXPECT_NEAR(metrics[1].value, want.loss / static_cast<double>(want.count), 1e-4);
+  EXPECT_EQ(metrics[1].name, "macro_f1");
+  EXPECT_NEAR(metrics[2].value, want.loss / static_cast<double>(want.count), 1e-4);
 }
 
 TEST(Classification, SumsCrossEntropyAndHitsOfOneClassPerSequence) {
@@ -146,6 +147,16 @@ TEST(Classification, SmoothedTargetsCountInTrainingOnly) {
   EXPECT_NEAR(task->run(batch, {}).loss.item<double>(), want.item<double>(), 1e-4);
   task->model().eval();
   EXPECT_NEAR(task->run(batch, {}).loss.item<double>(), hard.item<double>(), 1e-4);
+}
+
+TEST(Classification, WeightsCanBeChosenByMacroF1) {
+  const auto task = made(tiny_recall(), {.bucket = 4}, "{width: 8, layers: 1, metric: macro_f1}");
+  const auto batch = first_samples(*task->splits().train, 6, longest(*task));
+  EXPECT_FALSE(task->run(batch, {}).sums.contains("tallies")) << "not while training";
+  task->model().eval();
+  const auto metrics = task->metrics(task->run(batch, {}).sums);
+  EXPECT_EQ(metrics[0].name, "macro_f1");
+  EXPECT_EQ(metrics[1].name, "accuracy");
 }
 
 TEST(Classification, AModelThatIsTooShortIsAMistake) {

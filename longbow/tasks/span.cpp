@@ -1,0 +1,107 @@
+#include "longbow/tasks/span.h"
+
+#include <ATen/ATen.h>
+
+#include "longbow/data/joined.h"
+#include "longbow/models/span.h"
+#include "longbow/tasks/scores.h"
+
+namespace longbow {
+namespace {
+
+struct SpanConfig {
+  EncoderConfig encoder = {};
+  int64_t max_span = 30;
+};
+template <class V>
+void fields(V& v, SpanConfig& c) {
+  fields(v, c.encoder);
+  v("max_span", c.max_span, "tokens of the longest span that is guessed; 0 = any", at_least(0));
+}
+
+// Samples are sequences, or pairs of a question and a context in which the answer stands.
+class Span : public Task {
+ public:
+  Span(const Splits& splits, const SpanConfig& config, const TaskOptions& options)
+      : Task(prepared(splits), options), config_(config) {
+    fit_length(config_.encoder.max_length, splits_, options.bucket);
+    model_ = std::make_shared<SpanModel>(config_.encoder, splits_.vocabulary, options.seed);
+    model_->to(options.device);
+  }
+
+  Part& model() override { return *model_; }
+
+  Outcome run(const Batch& batch, const Random& random) override {
+    Context context = {.mask = Mask::from_lengths(batch.lengths, batch.tokens.size(1)),
+                       .random = random};
+    auto where = context.mask.keep;
+    if (batch.segments.defined()) where = where.logical_and(batch.segments == 1);
+    const auto logits = (*model_)(batch.tokens, where, context);  // [B, 2, N]
+    const auto answered = (batch.targets != kIgnore).all(1).to(logits.scalar_type());
+    const auto loss = (cross_entropy(logits, batch.targets, where).mean(1) * answered).sum();
+    const auto guessed = best_spans(logits.detach(), config_.max_span);
+    const auto exact = (guessed == batch.targets).all(1).to(at::kDouble);
+    const auto count = answered.sum();
+    return with_extra_loss({loss,
+                            {{"loss", loss.detach()},
+                             {"weight", count},
+                             {"count", count},
+                             {"exact", (exact * answered).sum()},
+                             {"f1", (span_f1(guessed, batch.targets) * answered).sum()}}},
+                           context);
+  }
+
+  std::vector<Metric> metrics(const Tensors& sums) const override {
+    return {{"exact_match", mean_of(sums, "exact", "count")},
+            {"f1", mean_of(sums, "f1", "count")},
+            {"loss", mean_of(sums, "loss", "weight"), false}};
+  }
+
+  Node model_config() const override {
+    auto resolved = config_;
+    resolved.encoder.attention = resolved_attention(resolved.encoder.attention);
+    return written(resolved);
+  }
+  Node model_card() const override {
+    return Node::map({{"model_type", Node::string("longbow_span")},
+                      {"vocabulary", Node::integer(splits_.vocabulary)}});
+  }
+
+ private:
+  static Splits prepared(const Splits& splits) {
+    if (splits.per_token || splits.train->targets() != 2)
+      throw UserError("objective span: the samples do not have a first and a last place",
+                      "leave objective out, to take what the data is made for");
+    return splits.train->has_second() ? joined(splits, Answers::places) : splits;
+  }
+  // [B, 2] of logits [B, 2, N]; a smoothed target is spread over the context only.
+  Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& where) const {
+    const auto log_p = logits.log_softmax(-1);
+    const auto hard = -log_p.gather(2, targets.clamp_min(0).unsqueeze(2)).squeeze(2);
+    const double smoothing = model_->is_training() ? options_.label_smoothing : 0;
+    if (smoothing == 0) return hard;
+    const auto outside = where.logical_not().unsqueeze(1);
+    const auto spread =
+        -log_p.masked_fill(outside, 0).sum(2) / where.sum(1, /*keepdim=*/true).clamp_min(1);
+    return (1 - smoothing) * hard + smoothing * spread;
+  }
+  SpanConfig config_;
+  std::shared_ptr<SpanModel> model_;
+};
+
+}  // namespace
+
+Objective span_objective() {
+  return {
+      .name = "span",
+      .description = "where an answer starts and ends",
+      .options = describe<SpanConfig>(),
+      .check =
+          [](const Node& model) { check_encoder(read<SpanConfig>(model, "model").encoder, model); },
+      .make =
+          [](const Splits& splits, const Node& model, const TaskOptions& options) {
+            return std::make_unique<Span>(splits, read<SpanConfig>(model, "model"), options);
+          }};
+}
+
+}  // namespace longbow
