@@ -75,6 +75,7 @@ Batch collate(const Dataset& dataset, const Plan& plan) {
     if (batch.values.defined()) fill<float>(batch.values, row, sample.values);
     if (!batch.second.defined()) continue;
     check_length(sample.second.size(), padded);
+    batch.padded = batch.padded || static_cast<int64_t>(sample.second.size()) < padded;
     fill<int64_t>(batch.second, row, sample.second);
     batch.second_lengths.mutable_data_ptr<int64_t>()[row] =
         static_cast<int64_t>(sample.second.size());

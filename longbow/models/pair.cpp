@@ -37,7 +37,9 @@ Tensor PairClassifier::operator()(const PaddedTokens& first, const PaddedTokens&
                                   Context& context) {
   TORCH_CHECK(first.tokens.sizes() == second.tokens.sizes(), "pair: the first sequences are ",
               first.tokens.sizes(), " but the second ones ", second.tokens.sizes());
-  context.mask = Mask::from_lengths(at::cat({first.lengths, second.lengths}), first.tokens.size(1));
+  if (first.lengths.defined())
+    context.mask =
+        Mask::from_lengths(at::cat({first.lengths, second.lengths}), first.tokens.size(1));
   const auto x = (*encoder_)(at::cat({first.tokens, second.tokens}), context);
   const auto each = pooled(x, context.mask.keep, config_.towers.pooling).chunk(2);
   auto features = pair_features(each[0], each[1], config_.features);

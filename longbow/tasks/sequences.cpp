@@ -42,9 +42,10 @@ Sequences::Sequences(Splits& splits, const SequencesConfig& config, int64_t outp
 }
 
 Tensor Sequences::operator()(const Batch& batch, Context& context) const {
+  if (towers_ && !batch.padded) return (*towers_)({batch.tokens, {}}, {batch.second, {}}, context);
   if (towers_)
     return (*towers_)({batch.tokens, batch.lengths}, {batch.second, batch.second_lengths}, context);
-  context.mask = Mask::from_lengths(batch.lengths, batch.tokens.size(1));
+  context.mask = mask_of(batch);
   return (*classifier_)(batch.tokens, context);
 }
 

@@ -16,7 +16,6 @@ namespace fs = std::filesystem;
 // Tests that cover a law or a whole layer, so that no single source carries their name.
 const std::map<std::string, std::string> kTestsOfSeveralSources = {
     {"fuzz_test", "mutates the inputs of every reader of its layer"},
-    {"pairs_train_test", "trains the models of pairs, values and spans to a stated loss"},
     {"laws_test", "runs every law on every row of the table"},
     {"laws_cuda_test", "the laws that need a GPU"},
     {"parity_test", "compares every row with what public implementations compute"},
