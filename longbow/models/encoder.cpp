@@ -167,4 +167,24 @@ Tensor Encoder::operator()(const Tensor& tokens, Context& context) {
   return norm_ ? (*norm_)(x) : x;
 }
 
+// The state of the stack, with the number of real tokens so far, from which positions go on.
+void Encoder::start(State& state, int64_t lanes, int64_t capacity, Context& context) {
+  TORCH_CHECK(config_.causal, "encoder: only a causal one can be extended");
+  TORCH_CHECK(config_.max_length == 0 || capacity <= config_.max_length, "encoder: a capacity of ",
+              capacity, " tokens, but max_length is ", config_.max_length);
+  layers_->start(state, lanes, capacity, context);
+  state.seen = at::zeros({lanes}, words_.options().dtype(at::kLong));
+}
+
+Tensor Encoder::extend(const Tensor& tokens, State& state, Context& context) {
+  TORCH_CHECK(state.seen.defined(), "encoder: extend before start");
+  const auto keep = context.mask.keep;
+  Context placed = context;
+  placed.positions = state.seen.unsqueeze(1) + positions_of(tokens, {.mask = {.keep = keep}});
+  const auto x = layers_->extend(embedded(tokens, placed), state, context);
+  state.seen =
+      state.seen + (keep.defined() ? keep.sum(1) : at::full_like(state.seen, tokens.size(1)));
+  return norm_ ? (*norm_)(x) : x;
+}
+
 }  // namespace longbow

@@ -62,6 +62,10 @@ class Encoder : public Part {
  public:
   Encoder(const EncoderConfig& config, int64_t vocabulary, uint64_t seed);
   Tensor operator()(const Tensor& tokens, Context& context);
+  // Decoding, by a causal encoder: an empty state for `lanes` sequences of up to `capacity` tokens,
+  // then the next tokens [B, T] of each; context.mask.keep [B, T] says which of them are real.
+  void start(State& state, int64_t lanes, int64_t capacity, Context& context);
+  Tensor extend(const Tensor& tokens, State& state, Context& context);
   int64_t width() const { return config_.width; }
 
  private:

@@ -204,6 +204,133 @@ TEST(Encoder, SinusoidsAreThoseOfTheFormula) {
     }
 }
 
+// Every mechanism with a decoding state, by default and in each variant that has one.
+std::vector<Node> decoding_attentions() {
+  std::vector<Node> found;
+  for (const auto& row : mechanisms()) {
+    auto variants = row.variants;
+    variants.insert(variants.begin(), Variant{});
+    for (const auto& variant : variants) {
+      const auto options = variant.options.empty() ? Node::map() : yaml(variant.options);
+      if (!row.promises(options).decode) continue;
+      found.push_back(options);
+      found.back()["name"] = Node::string(row.name);
+    }
+  }
+  return found;
+}
+
+std::shared_ptr<Encoder> causal_encoder(const Node& attention, Positions positions,
+                                        Residual residual = Residual::pre_norm) {
+  auto config = small("softmax");
+  config.attention = attention;
+  config.max_length = 128;
+  config.causal = true;
+  config.positions = positions;
+  config.block.residual = residual;
+  auto encoder = std::make_shared<Encoder>(config, kVocabulary, 1);
+  encoder->to(at::kDouble);
+  encoder->eval();
+  return encoder;
+}
+
+Tensor in_pieces(Encoder& encoder, State& state, const Tensor& input,
+                 const std::vector<int64_t>& split, const Tensor& keep = {}) {
+  std::vector<Tensor> pieces;
+  Context context;  // one for all, as a caller would have it
+  int64_t first = 0;
+  for (const auto count : split) {
+    if (keep.defined()) context.mask = Mask::from_keep(keep.narrow(1, first, count));
+    pieces.push_back(encoder.extend(input.narrow(1, first, count), state, context));
+    first += count;
+  }
+  return at::cat(pieces, 1);
+}
+
+State started(Encoder& encoder, int64_t lanes) {
+  State state;
+  Context context;
+  encoder.start(state, lanes, kLength, context);
+  return state;
+}
+
+const std::vector<std::vector<int64_t>> kSplits = {
+    {12}, {5, 1, 6}, std::vector<int64_t>(kLength, 1)};
+const Tolerance kSame = {1e-9, 1e-9};
+
+TEST(Encoder, AnySplitIntoExtensionsIsTheForwardPass) {
+  const at::NoGradGuard no_grad;
+  const auto input = tokens(2, kLength);
+  auto keep = at::ones({2, kLength}, at::kBool);
+  keep[1].narrow(0, 3, 4).fill_(false);
+  keep[0][0].fill_(false);
+  const auto real = keep.unsqueeze(-1).to(at::kDouble);
+  ASSERT_GT(decoding_attentions().size(), 20u);
+  for (const auto& attention : decoding_attentions()) {
+    const auto encoder = causal_encoder(attention, Positions::learned);
+    Context whole, holed = {.mask = Mask::from_keep(keep)};
+    const auto want = (*encoder)(input, whole), with_holes = (*encoder)(input, holed);
+    for (const auto& split : kSplits) {
+      auto state = started(*encoder, 2);
+      EXPECT_NEAR_TENSOR(in_pieces(*encoder, state, input, split), want, kSame)
+          << to_yaml(attention);
+      state = started(*encoder, 2);
+      EXPECT_NEAR_TENSOR(in_pieces(*encoder, state, input, split, keep) * real, with_holes * real,
+                         kSame)
+          << to_yaml(attention) << "with holes";
+      EXPECT_NEAR_TENSOR(state.seen, keep.sum(1), kExact);
+    }
+  }
+}
+
+TEST(Encoder, EveryKindOfPositionAndResidualGoesOnWhileDecoding) {
+  const at::NoGradGuard no_grad;
+  const auto input = tokens(2, kLength);
+  const auto compare = [&](Positions positions, Residual residual) {
+    const auto encoder = causal_encoder(yaml("softmax"), positions, residual);
+    Context whole;
+    const auto want = (*encoder)(input, whole);
+    auto state = started(*encoder, 2);
+    EXPECT_NEAR_TENSOR(in_pieces(*encoder, state, input, {5, 1, 6}), want, kSame)
+        << names_of(positions)[static_cast<size_t>(positions)] << " "
+        << names_of(residual)[static_cast<size_t>(residual)];
+  };
+  for (size_t i = 0; i < names_of(Positions()).size(); ++i)
+    compare(static_cast<Positions>(i), Residual::pre_norm);
+  for (size_t i = 0; i < names_of(Residual()).size(); ++i)
+    compare(Positions::learned, static_cast<Residual>(i));
+}
+
+TEST(Encoder, LanesMoveAndRestart) {
+  const at::NoGradGuard no_grad;
+  const auto encoder = causal_encoder(yaml("linear"), Positions::learned);
+  const auto input = tokens(3, kLength), beams = at::tensor({2, 0, 0}, at::kLong);
+  auto state = started(*encoder, 3);
+  Context context;
+  (void)encoder->extend(input.narrow(1, 0, 5), state, context);
+  state.reorder(beams);
+  state.reset(at::tensor({0, 0, 1}, at::kLong).to(at::kBool));
+  const auto next = input.narrow(1, 5, 4), y = encoder->extend(next, state, context);
+  Context moved, fresh;
+  const auto before = input.narrow(1, 0, 5).index_select(0, beams);
+  const auto went_on = (*encoder)(at::cat({before, next}, 1), moved).narrow(1, 5, 4);
+  EXPECT_NEAR_TENSOR(y.narrow(0, 0, 2), went_on.narrow(0, 0, 2), kSame);
+  EXPECT_NEAR_TENSOR(y[2], (*encoder)(next, fresh)[2], kSame);
+}
+
+TEST(Encoder, SaysWhyItCannotBeExtended) {
+  State state;
+  Context context;
+  Encoder both_ways(small("softmax", 1), kVocabulary, 1);
+  EXPECT_EQ(error_of([&] { both_ways.start(state, 1, kLength, context); }),
+            "encoder: only a causal one can be extended");
+  const auto encoder = causal_encoder(yaml("softmax"), Positions::learned);
+  EXPECT_EQ(error_of([&] { encoder->start(state, 1, 129, context); }),
+            "encoder: a capacity of 129 tokens, but max_length is 128");
+  EXPECT_EQ(error_of([&] { encoder->extend(tokens(1, 1), state, context); }),
+            "encoder: extend before start");
+}
+
 TEST(Encoder, RefusesWhatItWasNotBuiltFor) {
   Encoder encoder(small("softmax", 1), kVocabulary, 1);
   Context context;
