@@ -2,7 +2,7 @@
 #include <array>
 #include <string_view>
 
-#include "longbow/attention/mechanism.h"
+#include "longbow/models/layer_attention.h"
 #include "longbow/nn/stack.h"
 
 namespace longbow {
@@ -39,17 +39,8 @@ void fields(V& v, EncoderConfig& c) {
   v("embedding_dropout", c.embedding_dropout, "rate on the embeddings", range(0, 0.99));
   v("block", c.block, "residuals and feed-forward");
   v("attention", c.attention,
-    "a mechanism: {name: linformer, rank: 64}, with per_layer, or a list with layers");
+    "a mechanism: {name: linformer, rank: 64}, with per_layer, or a list by layers");
 }
-
-// The options of each layer. `{name: local, window: 64, per_layer: {window: [32, 64]}}` gives every
-// layer its own; a list `[{name: fnet, layers: 0-9}, {name: softmax, layers: 10-11}]` gives ranges
-// theirs.
-std::vector<Node> attention_per_layer(const Node& attention, int64_t layers);
-
-// The same with every option of every mechanism spelled out, so that a later default cannot change
-// a run.
-Node resolved_attention(const Node& attention);
 
 // UserError with file and line when a layer's mechanism does not exist, has wrong options, or
 // cannot be causal.

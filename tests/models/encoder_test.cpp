@@ -15,55 +15,6 @@ Node yaml(const std::string& text) {
   return parse_yaml(text, "model.yaml");
 }
 
-std::string per_layer(const std::string& text, int64_t layers = 3) {
-  return error_of([&] { attention_per_layer(yaml(text), layers); });
-}
-
-TEST(AttentionPerLayer, OneMechanismServesAllLayers) {
-  const auto layers = attention_per_layer(yaml("{name: local, window: 8}"), 3);
-  ASSERT_EQ(layers.size(), 3u);
-  for (const auto& layer : layers) EXPECT_EQ(layer, yaml("{name: local, window: 8}"));
-  EXPECT_EQ(attention_per_layer(yaml("softmax"), 2).at(1), yaml("softmax"));
-}
-
-TEST(AttentionPerLayer, ListsGiveEveryLayerItsOwnValue) {
-  const auto layers =
-      attention_per_layer(yaml("{name: local, window: 8, per_layer: {window: [2, 4, 6]}}"), 3);
-  EXPECT_EQ(layers[0], yaml("{name: local, window: 2}"));
-  EXPECT_EQ(layers[2], yaml("{name: local, window: 6}"));
-}
-
-TEST(AttentionPerLayer, RangesGiveLayersTheirMechanism) {
-  const auto layers =
-      attention_per_layer(yaml("[{name: softmax, layers: 2}, {name: fnet, layers: 0-1}]"), 3);
-  EXPECT_EQ(layers[0], yaml("{name: fnet}"));
-  EXPECT_EQ(layers[1], yaml("{name: fnet}"));
-  EXPECT_EQ(layers[2], yaml("{name: softmax}"));
-}
-
-TEST(AttentionPerLayer, EveryMistakeSaysWhereAndWhatToWrite) {
-  EXPECT_EQ(per_layer("{name: local, per_layer: {window: [2, 4]}}"),
-            "model.yaml:1: per_layer.window is not a list of 3 values; give one for each layer");
-  EXPECT_EQ(per_layer("{name: local, per_layer: {window: 4}}"),
-            "model.yaml:1: per_layer.window is not a list of 3 values; give one for each layer");
-  EXPECT_EQ(per_layer("{name: local, per_layer: 4}"),
-            "model.yaml:1: per_layer is not a map; write per_layer: {window: [32, 64]}");
-  EXPECT_EQ(per_layer("- {name: fnet}"),
-            "model.yaml:1: a mechanism in a list needs its layers; write layers: 0-3");
-  EXPECT_EQ(per_layer("- fnet"),
-            "model.yaml:1: a mechanism in a list needs its layers; write layers: 0-3");
-  EXPECT_EQ(per_layer("- {name: fnet, layers: 1-3}"),
-            "model.yaml:1: layer 3 does not exist; the model has layers 0-2");
-  EXPECT_EQ(per_layer("- {name: fnet, layers: 0-2}\n- {name: softmax, layers: 1}"),
-            "model.yaml:2: layer 1 is given twice; each layer has one mechanism");
-  EXPECT_EQ(per_layer("- {name: fnet, layers: 0-1}"),
-            "model.yaml:1: layer 2 has no mechanism; the model has layers 0-2");
-  EXPECT_EQ(per_layer("- {name: fnet, layers: 2-0}"),
-            "model.yaml:1: layers 2-0 run backwards; write the smaller one first");
-  EXPECT_TRUE(per_layer("- {name: fnet, layers: a-b}")
-                  .starts_with("model.yaml:1: layers is 'a', not an integer"));
-}
-
 std::string checked(const std::string& attention, bool causal = false) {
   EncoderConfig config = {.causal = causal, .attention = yaml(attention)};
   return error_of([&] { check_attention(config); });
