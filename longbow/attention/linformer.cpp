@@ -71,11 +71,11 @@ class Linformer : public ProjectedMixer {
     const auto source = context.memory.defined() ? context.memory : x;
     const int64_t keys = source.size(1), extra = keys - x.size(1);
     TORCH_CHECK(keys <= e_.longest, "linformer: ", keys, " keys, but max_length is ", e_.longest);
-    const auto q = queries(x);
-    if (!context.mask.causal) return merged(read(q, packed(source, context.mask.keep), x, context));
+    const auto q = rotated(queries(x), context);
+    if (!context.mask.causal) return merged(read(q, packed(source, context), x, context));
     // Aligned at the end: queries before the first key see nothing.
-    const Heads heads = {at::constant_pad_nd(q, {0, 0, extra, 0}), split(*key_, source),
-                         split(*value_, source), x, source};
+    const Heads heads = {at::constant_pad_nd(q, {0, 0, extra, 0}),
+                         rotated(split(*key_, source), context), split(*value_, source), x, source};
     const auto y = config_.causal_form == CausalForm::block_causal
                        ? read_windows(heads, e_, f_, weighing(), context)
                        : remember(heads, {}, nullptr, context);
@@ -84,7 +84,7 @@ class Linformer : public ProjectedMixer {
 
   void open(State& state, int64_t lanes, int64_t capacity, Context& context) override {
     if (context.memory.defined()) {
-      const auto slots = packed(context.memory, context.mask.keep);
+      const auto slots = packed(context.memory, context);
       state.lane = {{"memory_keys", slots.keys}, {"memory_values", slots.values}};
       if (hides()) state.lane["memory_visible"] = slots.visible.expand({lanes, -1, -1, -1});
       for (const auto& [name, tensor] : state.lane) state.fill[name] = 0;
@@ -110,7 +110,8 @@ class Linformer : public ProjectedMixer {
       return merged(
           read(q, {lane.at("memory_keys"), lane.at("memory_values"), visible}, x, context));
     }
-    const Heads heads = {q, split(*key_, x), split(*value_, x), x, x};
+    const Heads heads = {rotated(q, context), rotated(split(*key_, x), context), split(*value_, x),
+                         x, x};
     return merged(config_.causal_form == CausalForm::block_causal
                       ? grow_windows(heads, e_, f_, weighing(), state, context)
                       : remember(heads, context.positions, &state, context));
@@ -128,15 +129,16 @@ class Linformer : public ProjectedMixer {
   struct Slots {
     Tensor keys, values, visible;  // [B, H, R, D] both; [B or 1, H or 1, 1, R], undefined = all
   };
-  // K~ = E K and V~ = F V of a whole source.
-  Slots packed(const Tensor& source, const Tensor& keep) const {
+  // K~ = E K and V~ = F V of a whole source. Keys that are rotated one by one are so before E.
+  Slots packed(const Tensor& source, const Context& context) const {
+    const auto& keep = context.mask.keep;
     Slots slots;
-    if (e_.commutes()) {
+    if (e_.commutes() && !rotates()) {
       const auto tokens = packed_tokens(e_, source, keep);
       slots.keys = projected(tokens, *key_);
       slots.values = projected(apart_ ? packed_tokens(f_, source, keep) : tokens, *value_);
     } else {
-      slots.keys = e_(split(*key_, source), keep);
+      slots.keys = e_(rotated(split(*key_, source), context), keep);
       slots.values = f_(split(*value_, source), keep);
     }
     slots.keys = e_.with_bias(slots.keys, keep);
@@ -205,6 +207,7 @@ Promises promises(const Config& c) {
           .cross = true,
           .decode = causal,
           .positional = true,
+          .rotary = true,
           .time = exponent,
           .memory = exponent};
 }

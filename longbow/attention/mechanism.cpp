@@ -18,6 +18,14 @@ std::string mechanisms_that(bool (*promise)(const Promises&)) {
   return names;
 }
 
+void check_rotary(const Node& options) {
+  const auto& mechanism = mechanism_of(options);
+  if (!mechanism.promises(options_of(options)).rotary)
+    throw UserError(
+        options.place, mechanism.name + " has no queries and keys to rotate",
+        "mechanisms that have: " + mechanisms_that([](const Promises& p) { return p.rotary; }));
+}
+
 const Mechanism& mechanism_of(const Node& options) {
   if (options.is_scalar()) return find_mechanism(options.text, options.place);
   const auto* name = options.find("name");
@@ -38,8 +46,12 @@ Node options_of(const Node& options) {
 Mixer make_mixer(const Node& options, const Site& site) {
   const auto& mechanism = mechanism_of(options);
   const auto own = options_of(options);
+  const bool rotates = site.rotary && !site.cross;
+  if (rotates) check_rotary(options);
   auto mixer = mechanism.mixer(site, own);
-  mixer->label({mechanism.name, mechanism.promises(own), mechanisms_that});
+  auto promises = mechanism.promises(own);
+  promises.positional = promises.positional || rotates;
+  mixer->label({mechanism.name, promises, mechanisms_that});
   return mixer;
 }
 

@@ -35,6 +35,8 @@ const std::vector<Mechanism>& mechanisms();
 const Mechanism& find_mechanism(const std::string& name, const Place& place = {});
 // Names of the rows whose default options keep a promise, "a, b, c".
 std::string mechanisms_that(bool (*promise)(const Promises&));
+// UserError where a mechanism has no queries and keys that could be rotated.
+void check_rotary(const Node& options);
 
 // `options` as written in a config: {name: linformer, rank: 64}. Places in it are kept for the
 // messages.
@@ -77,6 +79,11 @@ Mechanism over_heads(Row row, Promises (*promises)(const Config&),
                      Attention (*make)(const Site&, const Config&)) {
   const auto name = row.name;
   auto mechanism = over_tokens<Config>(std::move(row), promises, nullptr);
+  mechanism.promises = [=](const Node& o) {
+    auto kept = promises(read<Config>(o, name));
+    kept.rotary = true;
+    return kept;
+  };
   mechanism.mixer = [=](const Site& site, const Node& o) {
     return multi_head(site, make(site, read<Config>(o, name)));
   };

@@ -45,6 +45,7 @@ Node json_of(const Mechanism& m) {
                     {"summary", Node::string(m.summary)},
                     {"exact", Node::string(m.exact)},
                     {"promises", json_of(m.promises({}))},
+                    {"rotary", Node::boolean(m.promises({}).rotary)},
                     {"variants", variants},
                     {"options", options}});
 }
@@ -72,7 +73,8 @@ std::string page_of(const Mechanism& m) {
       name_of(p.padding), name_of(p.future), yes(p.bidirectional), yes(p.cross));
   text += fmt::format("| global tokens | {} |\n| decoding state | {} |\n| knows positions | {} |\n",
                       yes(p.globals), yes(p.decode), yes(p.positional));
-  text += fmt::format("| time, memory | N^{:g}, N^{:g} |\n\n", p.time, p.memory);
+  text += fmt::format("| rotary positions | {} |\n| time, memory | N^{:g}, N^{:g} |\n\n",
+                      yes(p.rotary), p.time, p.memory);
   text += "| option | type | default | range | meaning |\n|---|---|---|---|---|\n";
   for (const auto& o : m.options)
     text += fmt::format("| `{}` | {} | `{}` | {} | {} |\n", o.name, escaped(o.type), o.fallback,
@@ -91,8 +93,9 @@ std::string text_of(const Mechanism& m) {
       "  padding {}, future {}, bidirectional {}, cross-attention {}, global tokens {},\n",
       name_of(p.padding), name_of(p.future), yes(p.bidirectional), yes(p.cross), yes(p.globals));
   text += fmt::format(
-      "  decoding state {}, knows positions {}, time N^{:g}, memory N^{:g}\n\nOptions\n",
-      yes(p.decode), yes(p.positional), p.time, p.memory);
+      "  decoding state {}, knows positions {}, takes rotary ones {}, time N^{:g}, memory "
+      "N^{:g}\n\nOptions\n",
+      yes(p.decode), yes(p.positional), yes(p.rotary), p.time, p.memory);
   for (const auto& o : m.options)
     text += fmt::format("  {:<14} {} [default {}{}]: {}\n", o.name, o.type, o.fallback,
                         o.range.empty() ? "" : ", " + o.range, o.meaning);

@@ -2,25 +2,10 @@
 
 #include <ATen/ATen.h>
 
+#include "longbow/nn/alignment.h"
+
 namespace longbow {
 namespace {
-
-// Moves the real tokens of every row to its front, and back again.
-class Alignment {
- public:
-  explicit Alignment(const Tensor& keep)
-      : order_(at::argsort(keep.logical_not(), /*stable=*/true, /*dim=*/1, /*descending=*/false)),
-        back_(at::argsort(order_, /*stable=*/true, /*dim=*/1, /*descending=*/false)) {}
-  Tensor forth(const Tensor& x) const { return moved(x, order_); }
-  Tensor back(const Tensor& x) const { return moved(x, back_); }
-
- private:
-  static Tensor moved(const Tensor& x, const Tensor& order) {
-    if (!x.defined()) return x;
-    return x.dim() == 2 ? x.gather(1, order) : x.gather(1, order.unsqueeze(-1).expand_as(x));
-  }
-  Tensor order_, back_;
-};
 
 Tensor zero_where_padded(const Tensor& y, const Tensor& keep) {
   return keep.defined() ? y.masked_fill(keep.logical_not().unsqueeze(-1), 0) : y;

@@ -25,6 +25,7 @@ struct Promises {
   bool globals = false;         // honours Mask::globals
   bool decode = false;          // has a State
   bool positional = false;      // knows where tokens stand, so is not permutation equivariant
+  bool rotary = false;          // has queries and keys that Site::rotary can turn
   double time = 1, memory = 1;  // exponents of N
 };
 
@@ -88,10 +89,14 @@ class ProjectedMixer : public MixerImpl {
  protected:
   explicit ProjectedMixer(const Site& site, const Output& output = {});
   Tensor merged(const Tensor& heads) const;  // [B, H, N, D] -> [B, N, C]
+  // Queries or keys turned by their positions where the site says so; a memory has none.
+  Tensor rotated(const Tensor& heads, const Context& context) const;
+  bool rotates() const { return rotary_.has_value(); }
   int64_t heads_;
   std::shared_ptr<Linear> query_, key_, value_;
 
  private:
+  std::optional<Rotary> rotary_;
   std::shared_ptr<Linear> output_in_, output_;
 };
 

@@ -11,7 +11,8 @@ Tensor merge_heads(const Tensor& x) {
   return x.transpose(1, 2).flatten(-2);
 }
 
-ProjectedMixer::ProjectedMixer(const Site& site, const Output& output) : heads_(site.shape.heads) {
+ProjectedMixer::ProjectedMixer(const Site& site, const Output& output)
+    : heads_(site.shape.heads), rotary_(site.cross ? std::nullopt : site.rotary) {
   const auto& shape = site.shape;
   const int64_t source = site.source_width(), inner = shape.inner();
   query_ = linear(site, "query", shape.width, inner);
@@ -32,6 +33,15 @@ Tensor ProjectedMixer::merged(const Tensor& heads) const {
   return output_ ? (*output_)(y) : y;
 }
 
+// Real tokens stand first, so that those of unknown position are counted from the left.
+Tensor ProjectedMixer::rotated(const Tensor& heads, const Context& context) const {
+  if (!rotary_ || context.memory.defined()) return heads;
+  return (*rotary_)(heads,
+                    context.positions.defined()
+                        ? context.positions
+                        : at::arange(heads.size(2), heads.options().dtype(at::kLong)).unsqueeze(0));
+}
+
 namespace {
 
 class MultiHead : public ProjectedMixer {
@@ -45,7 +55,8 @@ class MultiHead : public ProjectedMixer {
   Tensor mix(const Tensor& x, Context& context) override {
     const auto source = context.memory.defined() ? context.memory : x;
     return merged(attention_->attend(
-        {split((*query_)(x)), split((*key_)(source)), split((*value_)(source)), x, source},
+        {rotated(split((*query_)(x)), context), rotated(split((*key_)(source)), context),
+         split((*value_)(source)), x, source},
         context));
   }
 
@@ -80,8 +91,9 @@ class MultiHead : public ProjectedMixer {
       context.loss = crossing.loss;
       return merged(y);
     }
-    return merged(
-        attention_->grow({q, split((*key_)(x)), split((*value_)(x)), x, x}, state, context));
+    return merged(attention_->grow(
+        {rotated(q, context), rotated(split((*key_)(x)), context), split((*value_)(x)), x, x},
+        state, context));
   }
 
  private:

@@ -7,10 +7,11 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "longbow/nn/context.h"
+#include "longbow/nn/rotary.h"
 
 namespace longbow {
 
@@ -45,7 +46,8 @@ struct Site {
   std::string init = "bert";  // bert, xavier, lra, paper
   bool bias = true;           // on the projections of an attention
   int64_t layer = 0, layers = 1;
-  bool cross = false;  // built to read a memory
+  bool cross = false;                 // built to read a memory
+  std::optional<Rotary> rotary = {};  // how queries and keys learn their positions, if so
   uint64_t seed = 0;
   std::shared_ptr<Shared> shared = {};
 

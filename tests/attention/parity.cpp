@@ -209,7 +209,8 @@ void check_core(const Case& c, const std::string& mechanism, const std::string& 
                          .head_width = inner / heads,
                          .max_length = q.size(1),
                          .memory_length = k.size(1)},
-               .cross = crossing},
+               .cross = crossing,
+               .rotary = compared.rotary},
               options);
   const auto pick = [&](int64_t part) {
     auto weight = at::zeros({inner, 3 * inner}, at::kDouble);

@@ -38,6 +38,7 @@ TEST(ListCommand, GivesEveryRowWithItsPromises) {
       EXPECT_TRUE(promises.at(key).is_boolean()) << key;
     for (const auto* key : {"time_exponent", "memory_exponent"})
       EXPECT_TRUE(promises.at(key).is_number()) << key;
+    EXPECT_TRUE(row.at("rotary").is_boolean());
     EXPECT_TRUE(row.at("variants").is_array());
     for (const auto& option : row.at("options"))
       EXPECT_EQ(keys_of(option),

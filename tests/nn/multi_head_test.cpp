@@ -55,6 +55,30 @@ TEST(MultiHead, ReadsAMemoryOfAnotherLengthAndWidth) {
   EXPECT_EQ(echo->last.k.sizes(), (at::IntArrayRef{3, 2, 7, 3}));
 }
 
+TEST(MultiHead, TurnsQueriesAndKeysWhereTheSiteSaysSo) {
+  Site site = {.shape = {.width = 6, .heads = 2, .head_width = 4}, .init = "xavier", .seed = 1};
+  const auto plain = std::make_shared<Echo>(), turned = std::make_shared<Echo>();
+  const auto without = multi_head(site, plain);
+  site.rotary = Rotary{.base = 100};
+  const auto with = multi_head(site, turned);
+  for (const auto& mixer : {without, with}) mixer->label({"echo", {.cross = true}, {}});
+  const auto x = random_normal({3, 4, 6}, 1).to(at::kFloat);
+  const auto compare = [&](Context context, const Tensor& positions) {
+    (void)(*without)(x, context);
+    (void)(*with)(x, context);
+    EXPECT_NEAR_TENSOR(turned->last.q, (*site.rotary)(plain->last.q, positions), kExact);
+    EXPECT_NEAR_TENSOR(turned->last.k, (*site.rotary)(plain->last.k, positions), kExact);
+    EXPECT_NEAR_TENSOR(turned->last.v, plain->last.v, kExact);
+  };
+  compare({}, at::arange(4).unsqueeze(0));
+  const auto positions = at::tensor({7, 8, 9, 10, 0, 1, 2, 3, 5, 4, 3, 2}, at::kLong).view({3, 4});
+  compare({.positions = positions}, positions);
+  EXPECT_GT((turned->last.q - plain->last.q).abs().max().item<double>(), 1e-2);
+  Context crossing = {.memory = random_normal({3, 7, 6}, 2).to(at::kFloat)};
+  EXPECT_NEAR_TENSOR((*with)(x, crossing), (*without)(x, crossing), kExact);
+  EXPECT_NEAR_TENSOR(turned->last.k, plain->last.k, kExact);
+}
+
 TEST(MultiHead, HasBiasesOnlyWhereTheSiteSaysSo) {
   Site site = {.shape = {.width = 6, .heads = 2}, .seed = 1};
   EXPECT_EQ(multi_head(site, std::make_shared<Echo>())->parameters().size(), 8u);
