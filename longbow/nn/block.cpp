@@ -18,6 +18,10 @@ class ResidualBlock : public BlockImpl {
         config.residual != Residual::reversible || (config.mixes && feeds), path_,
         ": a reversible block needs a mixer and a feed-forward layer; take another residual");
     if (config.mixes) {
+      if (config.convolution.width > 0)
+        convolution_ = register_module(
+            "convolution",
+            std::make_shared<ShortConvolution>(site.at("convolution"), config.convolution.width));
       mixer_ = register_module("mixer", std::move(mixer));
       add_residual(kMixer, "mixer", site.shape.width);
     }
@@ -37,10 +41,14 @@ class ResidualBlock : public BlockImpl {
 
   void start(State& state, int64_t lanes, int64_t capacity, Context& context) override {
     if (mixer_) mixer_->start(state, lanes, capacity, context);
+    if (convolution_) convolution_->start(state, lanes);
   }
 
   Tensor extend(const Tensor& x, State& state, Context& context) override {
-    return joined(x, context, [&](const Tensor& t) { return mixer_->extend(t, state, context); });
+    return joined(x, context, [&](const Tensor& t) {
+      return mixer_->extend(convolution_ ? convolution_->extend(t, state, context) : t, state,
+                            context);
+    });
   }
 
   Branch branch() override {
@@ -98,7 +106,8 @@ class ResidualBlock : public BlockImpl {
     return config_.residual == Residual::pre_norm ? x + y : (*norm_[place])(x + y);
   }
 
-  Tensor mixed(const Tensor& x, Context& context) {
+  Tensor mixed(const Tensor& input, Context& context) {
+    const auto x = convolution_ ? (*convolution_)(input, context) : input;
     if (config_.recompute != Recompute::attention || !is_training()) return (*mixer_)(x, context);
     return recomputed([this](const Tensor& t, Context& c) { return (*mixer_)(t, c); }, x, context,
                       tensors_of(*mixer_));
@@ -116,6 +125,7 @@ class ResidualBlock : public BlockImpl {
   BlockConfig config_;
   std::string path_;
   std::shared_ptr<Shared> shared_;
+  std::shared_ptr<ShortConvolution> convolution_;
   Mixer mixer_;
   std::shared_ptr<FeedForward> feed_forward_;
   std::shared_ptr<LayerNorm> norm_[2];

@@ -4,6 +4,7 @@
 
 #include "longbow/nn/feed_forward.h"
 #include "longbow/nn/mixer.h"
+#include "longbow/nn/short_convolution.h"
 
 namespace longbow {
 
@@ -21,6 +22,7 @@ constexpr std::array<std::string_view, 3> names_of(Recompute) {
 struct BlockConfig {
   Residual residual = Residual::pre_norm;
   FeedForwardConfig feed_forward = {};
+  ConvolutionConfig convolution = {};
   double dropout = 0, rezero_start = 0, norm_epsilon = 1e-5;
   Recompute recompute = Recompute::none;
   bool mixes = true;  // false: the mechanism is "none", and the feed-forward is the whole block
@@ -37,6 +39,7 @@ void fields(V& v, BlockConfig& c) {
   v("feed_forward_chunk", c.feed_forward.chunk,
     "tokens fed forward at a time, recomputed in the backward pass; 0 = all", at_least(0));
   v("sparse", c.feed_forward.sparse, "the sparse feed-forward layer");
+  v("convolution", c.convolution, "over the (normalised) input of the mixer, where there is one");
   v("dropout", c.dropout, "rate on the output of each sub-layer", range(0, 0.99));
   v("rezero_start", c.rezero_start, "alpha at the start");
   v("norm_epsilon", c.norm_epsilon, "inside the roots of the norms", range(1e-15, 1));

@@ -123,6 +123,29 @@ TEST(Residual, DropoutNeedsARandomKeyAndIsOffInEvaluation) {
   EXPECT_NEAR_TENSOR(block->forward(x, none), build({}).block->forward(x, none), kExact);
 }
 
+TEST(Residual, AConvolutionStandsBetweenTheNormAndTheMixer) {
+  for (const auto kind : {Residual::pre_norm, Residual::post_norm}) {
+    const auto [mixer, block] = build({.residual = kind,
+                                       .feed_forward = {.kind = FeedForwardKind::none},
+                                       .convolution = {.width = 3}});
+    const auto taps = block->named_parameters()["convolution.weight"];
+    Context context = {.mask = {.causal = true}};
+    const auto x = input(), u = kind == Residual::pre_norm ? normalised(x) : x;
+    auto z = u * taps.select(1, 2);
+    z.narrow(1, 1, 4) += u.narrow(1, 0, 4) * taps.select(1, 1);
+    z.narrow(1, 2, 3) += u.narrow(1, 0, 3) * taps.select(1, 0);
+    const auto y = x + z.matmul(mixer->weight);
+    EXPECT_NEAR_TENSOR(block->forward(x, context), kind == Residual::pre_norm ? y : normalised(y),
+                       tolerance(at::kFloat));
+    State state;
+    block->start(state, 2, 5, context);
+    const auto first = block->extend(x.narrow(1, 0, 2), state, context);
+    const auto rest = block->extend(x.narrow(1, 2, 3), state, context);
+    EXPECT_NEAR_TENSOR(at::cat({first, rest}, 1), block->forward(x, context),
+                       tolerance(at::kFloat));
+  }
+}
+
 TEST(Residual, AnyExtensionEqualsTheForwardPass) {
   const auto [mixer, block] = build({});
   Context context;

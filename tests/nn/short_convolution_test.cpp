@@ -1,0 +1,111 @@
+#include "longbow/nn/short_convolution.h"
+
+#include <ATen/ATen.h>
+
+#include "tests/support/tensor.h"
+
+namespace longbow {
+namespace {
+
+constexpr int64_t kBatch = 2, kTokens = 9, kChannels = 3;
+const Tolerance kClose = {1e-12, 1e-12};
+
+struct Subject {
+  std::shared_ptr<ShortConvolution> module;
+  Tensor weight, bias;
+};
+
+Subject convolution(int64_t width) {
+  const Site site = {.shape = {.width = kChannels}, .path = "block.convolution", .seed = 1};
+  Subject made = {std::make_shared<ShortConvolution>(site, width), {}, {}};
+  made.module->to(at::kDouble);
+  made.weight = made.module->named_parameters()["weight"];
+  made.bias = made.module->named_parameters()["bias"];
+  const at::NoGradGuard no_grad;
+  made.bias.copy_(random_normal({kChannels}, 5));
+  return made;
+}
+
+Tensor input() {
+  return random_normal({kBatch, kTokens, kChannels}, 3);
+}
+
+// One row x [N, C] of real tokens, by the definition.
+Tensor convolved(const Subject& subject, const Tensor& x, bool causal) {
+  const int64_t width = subject.weight.size(1), left = causal ? width - 1 : (width - 1) / 2;
+  auto y = subject.bias.detach().expand_as(x).clone();
+  for (int64_t t = 0; t < x.size(0); ++t)
+    for (int64_t j = 0; j < width; ++j)
+      if (const int64_t s = t + j - left; s >= 0 && s < x.size(0))
+        y[t] += subject.weight.detach().select(1, j) * x[s];
+  return y;
+}
+
+TEST(ShortConvolution, IsOverThePastOrAroundAToken) {
+  for (const int64_t width : {1, 2, 5, 20})
+    for (const bool causal : {false, true}) {
+      const auto subject = convolution(width);
+      const Context context = {.mask = {.causal = causal}};
+      const auto x = input(), y = (*subject.module)(x, context);
+      for (int64_t b = 0; b < kBatch; ++b)
+        EXPECT_NEAR_TENSOR(y[b], convolved(subject, x[b], causal), kClose) << width << causal;
+    }
+}
+
+Tensor holes() {
+  return at::tensor({1, 1, 0, 1, 0, 0, 1, 1, 1, 0, 1, 1, 1, 0, 0, 1, 0, 0}, at::kLong)
+      .to(at::kBool)
+      .view({kBatch, kTokens});
+}
+
+TEST(ShortConvolution, PaddedTokensTakeNoPlace) {
+  const auto subject = convolution(5);
+  for (const bool causal : {false, true}) {
+    const auto keep = holes(), x = input();
+    Context context = {.mask = Mask::from_keep(keep)};
+    context.mask.causal = causal;
+    const auto y = (*subject.module)(x, context);
+    for (int64_t b = 0; b < kBatch; ++b)
+      EXPECT_NEAR_TENSOR(y[b].index({keep[b]}), convolved(subject, x[b].index({keep[b]}), causal),
+                         kClose);
+    Context right = {.mask = Mask::from_lengths(at::tensor({9, 4}, at::kLong), kTokens)};
+    right.mask.causal = causal;
+    EXPECT_NEAR_TENSOR((*subject.module)(x, right)[1].narrow(0, 0, 4),
+                       convolved(subject, x[1].narrow(0, 0, 4), causal), kClose);
+  }
+}
+
+TEST(ShortConvolution, AnySplitIntoExtensionsIsTheCausalPass) {
+  for (const int64_t width : {1, 4})
+    for (const auto& keep : {Tensor(), holes()})
+      for (const auto& split : std::vector<std::vector<int64_t>>{{9}, {2, 6, 1}, {1, 1, 1, 1, 5}}) {
+        const auto subject = convolution(width);
+        const auto x = input();
+        Context whole = {.mask = keep.defined() ? Mask::from_keep(keep) : Mask{}};
+        whole.mask.causal = true;
+        State state;
+        subject.module->start(state, kBatch);
+        std::vector<Tensor> pieces;
+        int64_t first = 0;
+        for (const auto count : split) {
+          Context context;
+          if (keep.defined()) context.mask = Mask::from_keep(keep.narrow(1, first, count));
+          pieces.push_back(subject.module->extend(x.narrow(1, first, count), state, context));
+          first += count;
+        }
+        const auto real = keep.defined() ? keep.unsqueeze(-1).to(at::kDouble)
+                                         : at::ones({kBatch, kTokens, 1}, at::kDouble);
+        EXPECT_NEAR_TENSOR(at::cat(pieces, 1) * real, (*subject.module)(x, whole) * real, kClose);
+      }
+}
+
+TEST(ShortConvolution, GradientsAreThoseOfDifferences) {
+  const auto subject = convolution(4);
+  const auto x = input().requires_grad_();
+  const Context context = {.mask = Mask::from_keep(holes())};
+  EXPECT_TRUE(gradcheck([&] { return (*subject.module)(x, context); },
+                        {{"x", x}, {"weight", subject.weight}, {"bias", subject.bias}}));
+}
+
+}  // namespace
+}  // namespace longbow
