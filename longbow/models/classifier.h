@@ -1,22 +1,20 @@
 #pragma once
 #include "longbow/models/encoder.h"
+#include "longbow/models/pooling.h"
 
 namespace longbow {
-
-enum class Pooling { mean, first, max, none };
-constexpr std::array<std::string_view, 4> names_of(Pooling) {
-  return {"mean", "first", "max", "none"};
-}
 
 struct ClassifierConfig {
   EncoderConfig encoder = {};
   Pooling pooling = Pooling::mean;
+  bool pooler = false;
   int64_t head = 0;
 };
 template <class V>
 void fields(V& v, ClassifierConfig& c) {
   fields(v, c.encoder);
   v("pooling", c.pooling, "of the tokens before the head; none = a class for every token");
+  v("pooler", c.pooler, "a linear layer and tanh behind the pooling, as in BERT");
   v("head", c.head, "width of a hidden layer in the head; 0 = none", at_least(0));
 }
 
@@ -27,12 +25,9 @@ class Classifier : public Part {
   Tensor operator()(const Tensor& tokens, Context& context);
 
  private:
-  ClassifierConfig config_;
   std::shared_ptr<Encoder> encoder_;
+  std::shared_ptr<Pooler> pooler_;
   std::shared_ptr<Linear> hidden_, output_;
 };
-
-// Over real tokens only; a row without any gives zeros.
-Tensor pooled(const Tensor& x, const Tensor& keep, Pooling pooling);
 
 }  // namespace longbow

@@ -69,6 +69,7 @@ struct Context {
   Mask mask = {};
   Tensor memory = {};     // [B, M, Cm]: what is attended to, when it is not x itself
   Tensor positions = {};  // [B, N] int64, counted over real tokens; undefined = from the mask
+  Tensor segments = {};   // [B, N] int64: which part of the input a token is of; undefined = 0
   Random random = {};
   Tensors carry = {};  // from layer to layer, differentiable
   Tensor loss = {};    // from a module to the training loss

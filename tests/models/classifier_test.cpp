@@ -8,34 +8,6 @@
 namespace longbow {
 namespace {
 
-Tensor rows(const std::vector<double>& values) {
-  return at::tensor(values, at::kDouble).view({-1, 1, 2});  // [tokens, 1, 2]
-}
-
-TEST(Pooling, IsOverRealTokensOnly) {
-  const auto x = rows({1, -2, 3, -4, 50, 60}).transpose(0, 1);  // [1, 3, 2]
-  const auto keep = at::tensor({1, 1, 0}, at::kLong).to(at::kBool).unsqueeze(0);
-  const auto want = [](double a, double b) { return at::tensor({a, b}, at::kDouble).unsqueeze(0); };
-  EXPECT_NEAR_TENSOR(pooled(x, keep, Pooling::mean), want(2, -3), kExact);
-  EXPECT_NEAR_TENSOR(pooled(x, keep, Pooling::max), want(3, -2), kExact);
-  EXPECT_NEAR_TENSOR(pooled(x, keep, Pooling::first), want(1, -2), kExact);
-  EXPECT_NEAR_TENSOR(pooled(x, keep, Pooling::none), x, kExact);
-  EXPECT_NEAR_TENSOR(pooled(x, {}, Pooling::mean), want(18, 18), kExact);
-  EXPECT_NEAR_TENSOR(pooled(x, {}, Pooling::max), want(50, 60), kExact);
-}
-
-TEST(Pooling, ARowWithoutTokensGivesZerosAndFiniteGradients) {
-  for (const auto pooling : {Pooling::mean, Pooling::max}) {
-    auto x = random_normal({2, 3, 2}, 1).requires_grad_();
-    const auto keep = at::tensor({0, 0, 0, 1, 1, 0}, at::kLong).to(at::kBool).view({2, 3});
-    const auto y = pooled(x, keep, pooling);
-    EXPECT_NEAR_TENSOR(y[0], at::zeros({2}, at::kDouble), kExact);
-    y.sum().backward();
-    EXPECT_NEAR_TENSOR(x.grad()[0], at::zeros({3, 2}, at::kDouble), kExact);
-    EXPECT_GT(x.grad()[1].abs().sum().item<double>(), 0);
-  }
-}
-
 ClassifierConfig small(Pooling pooling, int64_t head = 0) {
   ClassifierConfig config;
   config.encoder.width = 8;
@@ -57,7 +29,7 @@ TEST(Classifier, GivesOneRowOfClassesOrOneForEveryToken) {
 }
 
 TEST(Classifier, LogitsOfAPaddedBatchAreThoseOfEachSequenceAlone) {
-  for (const auto pooling : {Pooling::mean, Pooling::first, Pooling::max}) {
+  for (const auto pooling : {Pooling::mean, Pooling::first, Pooling::max, Pooling::attention}) {
     Classifier model(small(pooling, 7), 5, 3, 1);
     const auto tokens = at::tensor({1, 2, 3, 4, 1, 2, 4, 3, 0, 0, 0, 0}, at::kLong).view({2, 6});
     Context both = {.mask = Mask::from_lengths(at::tensor({6, 2}, at::kLong), 6)}, one;
@@ -65,6 +37,15 @@ TEST(Classifier, LogitsOfAPaddedBatchAreThoseOfEachSequenceAlone) {
     EXPECT_NEAR_TENSOR(logits.narrow(0, 1, 1), model(tokens.narrow(0, 1, 1).narrow(1, 0, 2), one),
                        (Tolerance{1e-6, 1e-5}));
   }
+}
+
+TEST(Classifier, ThePoolersWeightsAreThereWhenTheyAreAskedFor) {
+  auto config = small(Pooling::attention);
+  EXPECT_FALSE(Classifier(config, 5, 3, 1).named_parameters().contains("pooler.dense.weight"));
+  config.pooler = true;
+  const auto parameters = Classifier(config, 5, 3, 1).named_parameters();
+  EXPECT_EQ(parameters["pooler.query"].sizes(), (at::IntArrayRef{8}));
+  EXPECT_EQ(parameters["pooler.dense.weight"].sizes(), (at::IntArrayRef{8, 8}));
 }
 
 TEST(Classifier, AHiddenLayerIsThereWhenItIsAskedFor) {

@@ -15,28 +15,6 @@ Node yaml(const std::string& text) {
   return parse_yaml(text, "model.yaml");
 }
 
-std::string checked(const std::string& attention, bool causal = false) {
-  EncoderConfig config = {.causal = causal, .attention = yaml(attention)};
-  return error_of([&] { check_attention(config); });
-}
-
-TEST(CheckAttention, NamesFileAndLineOfWhatIsWrong) {
-  EXPECT_EQ(checked("name: liner"),
-            "model.yaml:1: unknown mechanism 'liner'; did you mean 'linear'?");
-  EXPECT_EQ(checked("name: linformer\nrnak: 8"),
-            "model.yaml:2: unknown key 'rnak'; did you mean 'rank'?");
-  EXPECT_TRUE(checked("name: linformer\nrank: 0").starts_with("model.yaml:2: "));
-  EXPECT_EQ(checked("rank: 8"),
-            "model.yaml:1: attention has no name; write {name: softmax}, or another mechanism");
-  EXPECT_EQ(checked("name: nystromformer", true),
-            "model.yaml:1: nystromformer is not causal; mechanisms that are: " +
-                mechanisms_that([](const Promises& p) { return p.future != Future::refused; }));
-  EXPECT_EQ(checked("- {name: softmax, layers: 0}\n- {name: fnet, layers: 1}", true),
-            "model.yaml:2: fnet is not causal; mechanisms that are: " +
-                mechanisms_that([](const Promises& p) { return p.future != Future::refused; }));
-  EXPECT_EQ(checked("name: linear", true), "");
-}
-
 constexpr int64_t kVocabulary = 11, kLength = 12;
 
 EncoderConfig small(const std::string& attention, int64_t layers = 2) {
@@ -55,9 +33,10 @@ const std::vector<std::string> kAttentions = {"softmax", "linear", "{name: linfo
 
 TEST(Encoder, PaddingAndNeighboursChangeNothing) {
   for (const auto& attention : kAttentions)
-    for (const auto positions : {Positions::learned, Positions::sinusoidal, Positions::none}) {
+    for (size_t i = 0; i < names_of(Positions()).size(); ++i) {
       auto config = small(attention);
-      config.positions = positions;
+      config.positions = static_cast<Positions>(i);
+      config.block.convolution.width = i % 2 == 0 ? 0 : 3;
       Encoder encoder(config, kVocabulary, 1);
       encoder.eval();
       const auto batch = tokens(3, kLength);
@@ -114,7 +93,7 @@ TEST(Encoder, OneLayerMoreLeavesTheInitialValuesOfTheOthers) {
   const auto longer = three.named_parameters(), shorter = two.named_parameters();
   for (const auto& entry : shorter)
     EXPECT_NEAR_TENSOR(longer[entry.key()], entry.value(), kExact) << entry.key();
-  EXPECT_FALSE(at::equal(other.named_parameters()["words"], shorter["words"]));
+  EXPECT_FALSE(at::equal(other.named_parameters()["embedding.words"], shorter["embedding.words"]));
 }
 
 std::map<std::string, Tensor> gradients(EncoderConfig config, Recompute recompute) {
@@ -130,6 +109,73 @@ std::map<std::string, Tensor> gradients(EncoderConfig config, Recompute recomput
   return found;
 }
 
+// By default and in each variant.
+std::vector<Node> attentions_that(bool (*promise)(const Promises&)) {
+  std::vector<Node> found;
+  for (const auto& row : mechanisms()) {
+    auto variants = row.variants;
+    variants.insert(variants.begin(), Variant{});
+    for (const auto& variant : variants) {
+      const auto options = variant.options.empty() ? Node::map() : yaml(variant.options);
+      if (!promise(row.promises(options))) continue;
+      found.push_back(options);
+      found.back()["name"] = Node::string(row.name);
+    }
+  }
+  return found;
+}
+
+// The promise is that of the row; which of them project queries and keys, their classes say.
+TEST(Encoder, RotaryPositionsAreTakenWhereThereAreQueriesAndKeys) {
+  Site site = {.shape = {.width = 8, .heads = 2, .max_length = 128}, .init = "xavier", .seed = 1};
+  const auto any = [](const Promises&) { return true; };
+  for (const auto& attention : attentions_that(any)) {
+    const auto& mechanism = mechanism_of(attention);
+    if (mechanism.name == "none") continue;  // has no mixer at all
+    site.shared = std::make_shared<Shared>();
+    const auto mixer = make_mixer(attention, site);
+    EXPECT_EQ(std::dynamic_pointer_cast<ProjectedMixer>(mixer) != nullptr, mixer->promises().rotary)
+        << to_yaml(attention);
+    if (!mixer->promises().rotary) continue;
+    auto turned = site;
+    turned.rotary = Rotary{};
+    const auto other = make_mixer(attention, turned);
+    EXPECT_TRUE(other->promises().positional);
+    mixer->eval();
+    other->eval();
+    const auto x = random_normal({1, 40, 8}, 3).to(at::kFloat);
+    Context a, b;
+    a.mask.causal = b.mask.causal = !mixer->promises().bidirectional;
+    EXPECT_GT(((*other)(x, a) - (*mixer)(x, b)).abs().max().item<double>(), 1e-4)
+        << to_yaml(attention);
+  }
+}
+
+// Softmax of rotated queries and keys, written out for one layer without feed-forward and norm.
+TEST(Encoder, RotaryPositionsTurnQueriesAndKeysOfEveryLayer) {
+  auto config = small("softmax", 1);
+  config.positions = Positions::rotary;
+  config.rotary = {.base = 20, .share = 0.5, .planes = Planes::pairs};
+  config.block.residual = Residual::rezero;
+  config.block.rezero_start = 1;
+  config.block.feed_forward.kind = FeedForwardKind::none;
+  Encoder encoder(config, kVocabulary, 1);
+  const auto p = encoder.named_parameters();
+  const auto x = at::embedding(encoder.words(), tokens(1, 7));
+  const auto projected = [&](const std::string& name) {
+    const auto prefix = "layers.0.mixer." + name;
+    return split_heads(at::linear(x, p[prefix + ".weight"], p[prefix + ".bias"]), 2);
+  };
+  const auto places = at::arange(7).unsqueeze(0);
+  const auto q = config.rotary(projected("query"), places),
+             k = config.rotary(projected("key"), places);
+  const auto read = (q.matmul(k.transpose(-2, -1)) / 2).softmax(-1).matmul(projected("value"));
+  const auto y = x + at::linear(merge_heads(read), p["layers.0.mixer.output.weight"],
+                                p["layers.0.mixer.output.bias"]);
+  Context context;
+  EXPECT_NEAR_TENSOR(encoder(tokens(1, 7), context), y, tolerance(at::kFloat));
+}
+
 TEST(Encoder, RecomputationGivesTheSameGradients) {
   auto attentions = kAttentions;
   attentions.push_back("{name: linformer, rank: 4, sharing: layerwise}");
@@ -142,33 +188,8 @@ TEST(Encoder, RecomputationGivesTheSameGradients) {
   }
 }
 
-TEST(Encoder, SinusoidsAreThoseOfTheFormula) {
-  auto config = small("softmax", 1);
-  config.positions = Positions::sinusoidal;
-  Encoder encoder(config, kVocabulary, 1);
-  const auto table = encoder.named_buffers()["positions"];
-  for (int64_t t : {0, 1, 11})
-    for (int64_t c = 0; c < 8; ++c) {
-      const double angle =
-          static_cast<double>(t) / std::pow(10000.0, static_cast<double>(c / 2 * 2) / 8);
-      EXPECT_NEAR(table[t][c].item<double>(), c % 2 == 0 ? std::sin(angle) : std::cos(angle), 1e-6);
-    }
-}
-
-// Every mechanism with a decoding state, by default and in each variant that has one.
-std::vector<Node> decoding_attentions() {
-  std::vector<Node> found;
-  for (const auto& row : mechanisms()) {
-    auto variants = row.variants;
-    variants.insert(variants.begin(), Variant{});
-    for (const auto& variant : variants) {
-      const auto options = variant.options.empty() ? Node::map() : yaml(variant.options);
-      if (!row.promises(options).decode) continue;
-      found.push_back(options);
-      found.back()["name"] = Node::string(row.name);
-    }
-  }
-  return found;
+bool decodes(const Promises& p) {
+  return p.decode;
 }
 
 std::shared_ptr<Encoder> causal_encoder(const Node& attention, Positions positions,
@@ -179,6 +200,7 @@ std::shared_ptr<Encoder> causal_encoder(const Node& attention, Positions positio
   config.causal = true;
   config.positions = positions;
   config.block.residual = residual;
+  config.block.convolution.width = positions == Positions::rotary ? 3 : 0;
   auto encoder = std::make_shared<Encoder>(config, kVocabulary, 1);
   encoder->to(at::kDouble);
   encoder->eval();
@@ -216,9 +238,13 @@ TEST(Encoder, AnySplitIntoExtensionsIsTheForwardPass) {
   keep[1].narrow(0, 3, 4).fill_(false);
   keep[0][0].fill_(false);
   const auto real = keep.unsqueeze(-1).to(at::kDouble);
-  ASSERT_GT(decoding_attentions().size(), 20u);
-  for (const auto& attention : decoding_attentions()) {
-    const auto encoder = causal_encoder(attention, Positions::learned);
+  const auto subjects = attentions_that(decodes);
+  ASSERT_GT(subjects.size(), 20u);
+  for (const auto& attention : subjects) {
+    const auto promises = mechanism_of(attention).promises(options_of(attention));
+    // Where it can be, with rotary positions and a convolution in the blocks.
+    const auto encoder =
+        causal_encoder(attention, promises.rotary ? Positions::rotary : Positions::learned);
     Context whole, holed = {.mask = Mask::from_keep(keep)};
     const auto want = (*encoder)(input, whole), with_holes = (*encoder)(input, holed);
     for (const auto& split : kSplits) {
@@ -254,7 +280,7 @@ TEST(Encoder, EveryKindOfPositionAndResidualGoesOnWhileDecoding) {
 
 TEST(Encoder, LanesMoveAndRestart) {
   const at::NoGradGuard no_grad;
-  const auto encoder = causal_encoder(yaml("linear"), Positions::learned);
+  const auto encoder = causal_encoder(yaml("linear"), Positions::rotary);
   const auto input = tokens(3, kLength), beams = at::tensor({2, 0, 0}, at::kLong);
   auto state = started(*encoder, 3);
   Context context;
