@@ -173,5 +173,18 @@ TEST(MechanismLabel, NamesTheMechanismsOfAListOnce) {
   EXPECT_EQ(mechanism_label(Node::map()), "softmax");
 }
 
+TEST(Classification, TheModelReadsTheSegmentsOfABatch) {
+  const auto loss = [](const std::string& segments, int64_t of_all) {
+    const auto task = made(tiny_listops(), {.bucket = 4},
+                           "{width: 8, layers: 1, init: xavier, segments: " + segments + "}");
+    task->model().eval();
+    auto batch = first_samples(*task->splits().train, 6, longest(*task));
+    batch.segments = at::full_like(batch.tokens, of_all);
+    return task->run(batch, {}).loss.item<double>();
+  };
+  EXPECT_NE(loss("2", 1), loss("2", 0));
+  EXPECT_EQ(loss("0", 1), loss("0", 0));
+}
+
 }  // namespace
 }  // namespace longbow
