@@ -7,8 +7,11 @@
 // or the slots of whole windows before its own, and its own window exactly (`block_causal`).
 #include <ATen/ATen.h>
 
+#include <utility>
+
 #include "longbow/attention/mechanism.h"
 #include "longbow/nn/length_config.h"
+#include "longbow/nn/recompute.h"
 #include "longbow/nn/window_memory.h"
 
 namespace longbow {
@@ -26,6 +29,7 @@ struct Config : LengthConfig {
   int64_t output_rank = 0;
   bool output = true;
   double dropout = 0;
+  bool recompute_heads = false;
 };
 template <class V>
 void fields(V& v, Config& c) {
@@ -38,6 +42,8 @@ void fields(V& v, Config& c) {
     at_least(0));
   v("output", c.output, "project the output; without, the heads must make up the model width");
   v("dropout", c.dropout, "rate on the attention weights", range(0, 0.99));
+  v("recompute_heads", c.recompute_heads,
+    "without a causal mask: one head after another, each computed again in the backward pass");
 }
 
 void check(const Config& c) {
@@ -167,7 +173,40 @@ class Linformer : public ProjectedMixer {
       const auto triangle = at::arange(e_.slots, last.options()) <= last;
       visible = visible.defined() ? visible.logical_and(triangle) : triangle;
     }
+    if (config_.recompute_heads && at::GradMode::is_enabled() && !context.maps)
+      return read_by_head(q, slots, visible, context);
     return softmax_read(q, slots.keys, slots.values, visible, weighing(), context);
+  }
+
+  // The same for one head at a time: of all weights only those of one head are there at once. A
+  // head drops what it would drop among the others.
+  Tensor read_by_head(const Tensor& q, const Slots& slots, const Tensor& visible,
+                      Context& context) {
+    const auto one = [](const Tensor& t, int64_t h) {
+      return t.size(1) == 1 ? t : t.narrow(1, h, 1);
+    };
+    std::vector<Tensor> outputs;
+    for (int64_t h = 0; h < heads_; ++h) {
+      Context own = {.random = context.random,
+                     .carry = {{"keys", one(slots.keys, h)}, {"values", one(slots.values, h)}}};
+      if (visible.defined()) own.carry["visible"] = one(visible, h);
+      const auto body = [this, h, weigh = weighing()](const Tensor& queries, Context& c) {
+        const auto given = std::exchange(c.carry, {});
+        const auto seen = given.find("visible");
+        auto p = masked_softmax(queries.matmul(given.at("keys").transpose(-2, -1)),
+                                seen == given.end() ? Tensor() : seen->second);
+        if (weigh.training && weigh.dropout > 0) {
+          auto noise = at::empty({p.size(0), p.size(2), p.size(3)}, p.options().dtype(at::kFloat));
+          c.random.uniform_window(noise, heads_ * p.size(2), p.size(3), h * p.size(2), 0,
+                                  weigh.path + ".dropout");
+          const auto kept = (noise >= weigh.dropout).unsqueeze(1).to(p.scalar_type());
+          p = p * (kept * (1 / (1 - weigh.dropout)));
+        }
+        return p.to(given.at("values").scalar_type()).matmul(given.at("values"));
+      };
+      outputs.push_back(recomputed(body, q.narrow(1, h, 1), own, {}));
+    }
+    return at::cat(outputs, 1);
   }
 
   // Query t reads what was written up to t, after what the state holds.
@@ -240,7 +279,8 @@ Mechanism linformer_mechanism() {
                     {"block_causal", "{rank: 8, method: mean_pool, causal_form: block_causal}"},
                     {"block_convolution",
                      "{rank: 8, method: convolution, bias: true, causal_form: block_causal}"},
-                    {"slot_triangle", "{rank: 16, slot_triangle: true}"}}},
+                    {"slot_triangle", "{rank: 16, slot_triangle: true}"},
+                    {"recompute_heads", "{rank: 16, sharing: none, recompute_heads: true}"}}},
       promises, make);
 }
 

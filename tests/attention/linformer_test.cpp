@@ -307,6 +307,29 @@ TEST(Linformer, TheOutputProjectionHasTwoStepsOrNone) {
   EXPECT_NEAR_TENSOR((*none)(x, context), (*whole)(x, context), tolerance(at::kDouble));
 }
 
+// With dropout: a head drops the same weights by itself as among the others.
+TEST(Linformer, HeadsOneAfterAnotherAreTheHeadsTogether) {
+  const auto mask = Mask::from_lengths(at::tensor({9, 6}), 9);
+  for (const std::string sharing : {"none", "kv"})
+    for (const std::string more : {"slot_triangle: true", "hide_unwritten: true"}) {
+      const auto options = "rank: 5, dropout: 0.3, sharing: " + sharing + ", " + more;
+      Tensors want;
+      for (const auto* heads : {"false", "true"}) {
+        const auto mixer = made("{" + options + ", recompute_heads: " + heads + "}");
+        mixer->train();
+        auto x = random_normal({2, 9, kWidth}, 10).requires_grad_();
+        Context context = {.mask = mask, .random = Random::from_seed(4)};
+        const auto y = (*mixer)(x, context);
+        y.square().sum().backward();
+        Tensors got = {{"y", y}, {"x", x.grad()}};
+        for (const auto& item : mixer->named_parameters()) got[item.key()] = item.value().grad();
+        if (want.empty()) want = got;
+        for (const auto& [name, value] : want)
+          EXPECT_NEAR_TENSOR(got.at(name), value, tolerance(at::kDouble)) << options << " " << name;
+      }
+    }
+}
+
 TEST(Linformer, TheLastCausalQueryReadsWhatABidirectionalOneDoes) {
   const auto x = random_normal({2, 17, kWidth}, 11);
   Context plain, causal = {.mask = {.causal = true}};
