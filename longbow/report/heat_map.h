@@ -1,0 +1,24 @@
+#pragma once
+#include <string>
+#include <vector>
+
+namespace longbow::reporting {
+
+struct HeatMap {
+  int64_t rows = 0, columns = 0;
+  std::vector<float> values = {};  // row by row
+};
+
+// Maps beside and below each other: `maps` row by row, as many as there are labels of both.
+struct HeatGrid {
+  std::string title, description;
+  std::vector<std::string> row_labels, column_labels;
+  std::vector<HeatMap> maps;
+};
+
+// One SVG that needs no style sheet. Every map has its own scale, from white for its smallest value
+// to red for its largest; of a map with more rows or columns than a picture shows, each cell is the
+// mean of a patch.
+std::string heat_grid(const HeatGrid& grid);
+
+}  // namespace longbow::reporting

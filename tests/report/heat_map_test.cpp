@@ -1,0 +1,64 @@
+#include "longbow/report/heat_map.h"
+
+#include <gtest/gtest.h>
+
+#include <regex>
+
+#include "tests/report/sample.h"
+
+namespace longbow::reporting {
+namespace {
+
+std::vector<std::string> fills(const std::string& svg) {
+  std::vector<std::string> found;
+  std::regex pattern("<path d=\"([^\"]*)\" fill=\"(#[0-9a-f]{6})\"/>");
+  for (std::sregex_iterator match(svg.begin(), svg.end(), pattern), end; match != end; ++match)
+    found.push_back((*match)[2].str() + " " + (*match)[1].str());
+  return found;
+}
+
+HeatGrid one(const HeatMap& map) {
+  return {"maps", "weights", {"Layer 1"}, {"Head 1"}, {map}};
+}
+
+TEST(HeatMap, TheSmallestValueIsWhiteAndTheLargestRed) {
+  const auto found = fills(heat_grid(one({2, 2, {0, 0, 0, 1}})));
+  // 80 x 80 cells from (80, 48): the first row is one rectangle.
+  EXPECT_EQ(found,
+            (std::vector<std::string>{
+                "#fff5f0 M80.00 48.00h160.00v80.00h-160.00zM80.00 128.00h80.00v80.00h-80.00z",
+                "#a50f15 M160.00 128.00h80.00v80.00h-80.00z"}));
+}
+
+TEST(HeatMap, EqualValuesAreOneShade) {
+  EXPECT_EQ(fills(heat_grid(one({2, 2, {3, 3, 3, 3}}))).size(), 1u);
+}
+
+TEST(HeatMap, ALargeMapIsShownByItsMeans) {
+  HeatMap map = {128, 1, {}};
+  for (int i = 0; i < 128; ++i) map.values.push_back(i < 64 ? 0 : static_cast<float>(i % 2 * 2));
+  // Pairs of 0 and 2 in the lower half: one shade, not two.
+  EXPECT_EQ(fills(heat_grid(one(map))).size(), 2u);
+}
+
+TEST(HeatMap, AGridHasAMapForEveryLayerAndHead) {
+  const HeatMap map = {1, 1, {1}};
+  const auto svg = heat_grid({"a < b",
+                              "",
+                              {"Layer 1", "Layer 2"},
+                              {"Head 1", "Head 2", "Head 3"},
+                              {map, map, map, map, map, map}});
+  EXPECT_EQ(sample::count(svg, "<rect"), 6u);
+  EXPECT_EQ(sample::count(svg, ">Layer 2<"), 1u);
+  EXPECT_EQ(sample::count(svg, ">Head 3<"), 1u);
+  EXPECT_EQ(sample::count(svg, "a &lt; b"), 2u);
+  EXPECT_EQ(sample::unbalanced(svg), "");
+}
+
+TEST(HeatMap, CountsMustAgree) {
+  EXPECT_THROW(heat_grid({"", "", {"a"}, {"b", "c"}, {{1, 1, {1}}}}), std::invalid_argument);
+  EXPECT_THROW(heat_grid(one({2, 2, {1, 2, 3}})), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace longbow::reporting
