@@ -53,6 +53,12 @@ struct BenchCommand {
 };
 int run(const BenchCommand& command);
 
+struct MapsCommand {
+  std::string folder, out, split = "test", device = "cpu";
+  int64_t sample = 0, limit = 0;  // limit 0 = all queries
+};
+int run(const MapsCommand& command);
+
 struct ReportCommand {
   std::string folder, out;
 };

@@ -126,6 +126,20 @@ void declare_comparing(CLI::App& app, Action& action) {
   sub->add_option("--json", bench.json, "write the numbers to this file");
   add_device(sub, bench.device);
 
+  static MapsCommand maps;
+  sub = declare(app, action, "maps", "Attention maps of a trained run, all heads in one picture",
+                maps);
+  sub->add_option("folder", maps.folder, "run folder")->required();
+  sub->add_option("--out", maps.out, "SVG file to write")->required();
+  sub->add_option("--split", maps.split, "train, valid or test")->capture_default_str();
+  sub->add_option("--sample", maps.sample, "which sample of the split, from 0")
+      ->check(at_least(0))
+      ->capture_default_str();
+  sub->add_option("--limit", maps.limit, "show the first so many queries; 0 = all")
+      ->check(at_least(0))
+      ->capture_default_str();
+  add_device(sub, maps.device);
+
   static ReportCommand report;
   sub = declare(app, action, "report",
                 "One HTML page, Markdown and CSV of an arena, a run or a bench", report);

@@ -33,7 +33,7 @@ class Classification : public Task {
   Part& model() override { return *model_; }
 
   Outcome run(const Batch& batch, const Random& random) override {
-    Context context = {.mask = mask_of(batch), .segments = batch.segments, .random = random};
+    auto context = context_of(batch, random);
     const auto logits = (*model_)(batch.tokens, context);
     const bool training = model_->is_training();
     auto outcome = classified(logits, batch.targets, batch.samples, options_, training);

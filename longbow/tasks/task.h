@@ -52,11 +52,14 @@ class Task {
   const Splits& splits() const { return splits_; }
   at::Device device() const { return options_.device; }
   int64_t parameter_count();
+  // Attention weights of the runs to come are put there by layer; null: nobody looks.
+  void show_maps(Tensors* maps) { maps_ = maps; }
 
  protected:
   Task(Splits splits, TaskOptions options) : splits_(std::move(splits)), options_(options) {}
   Splits splits_;
   TaskOptions options_;
+  Tensors* maps_ = nullptr;
 };
 
 // A kind of task: reads the model part of a config, strictly.

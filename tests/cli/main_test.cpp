@@ -23,7 +23,7 @@ TEST(Program, TellsItsVersionCommitCompilerAndLibTorch) {
 TEST(Program, HelpsWithEveryCommand) {
   const Workspace here;
   for (const auto* command :
-       {"list", "describe", "doctor", "train", "eval", "arena", "bench", "report", "data"}) {
+       {"list", "describe", "doctor", "train", "eval", "arena", "bench", "maps", "report", "data"}) {
     const auto outcome = here.run({command, "--help"});
     EXPECT_EQ(outcome.code, 0) << command;
     EXPECT_NE(outcome.out.find("--help"), std::string::npos) << command;
