@@ -62,13 +62,13 @@ std::string cells(const HeatMap& map, double left, double top) {
           "M{:.2f} {:.2f}h{:.2f}v{:.2f}h-{:.2f}z", left + width * static_cast<double>(c),
           top + height * static_cast<double>(r), run, height, run);
     }
-  std::string text;
+  std::string text = R"(<g shape-rendering="crispEdges">)";
   for (int s = 0; s < kShades; ++s)
     if (const auto& path = paths[static_cast<size_t>(s)]; !path.empty())
       text += fmt::format(R"(<path d="{}" fill="{}"/>)", path, shade_colour(s));
   return text +
          fmt::format(
-             R"(<rect x="{:.1f}" y="{:.1f}" width="{:.0f}" height="{:.0f}" fill="none" stroke="#888"/>)",
+             R"(</g><rect x="{:.1f}" y="{:.1f}" width="{:.0f}" height="{:.0f}" fill="none" stroke="#888"/>)",
              left, top, kSide, kSide);
 }
 
