@@ -85,6 +85,11 @@ class Linformer : public Part {
   explicit Linformer(const LinformerConfig& config, uint64_t seed = 0,
                      const std::string& path = "");
   Tensor operator()(const Tensor& x, const LinformerInputs& inputs = {});
+  // Token by token, of a causal net: an empty state for `lanes` sequences of up to `capacity`
+  // tokens (the embeddings are read here, once), and the next tokens [B, T, C] of each. Any split
+  // of a sequence gives what the whole of it does.
+  void start(State& state, int64_t lanes, int64_t capacity, const LinformerInputs& inputs = {});
+  Tensor extend(const Tensor& x, State& state, const LinformerInputs& inputs = {});
   const LinformerConfig& config() const { return config_; }
 
   // The attentions in the order of the sub-layers, for those who look at them from outside.
@@ -134,10 +139,15 @@ class LinformerLM : public Part {
   explicit LinformerLM(const LinformerLMConfig& config, uint64_t seed = 0,
                        const std::string& path = "");
   Tensor operator()(const Tensor& tokens, const LinformerInputs& inputs = {});
+  void start(State& state, int64_t lanes, int64_t capacity, const LinformerInputs& inputs = {});
+  Tensor extend(const Tensor& tokens, State& state, const LinformerInputs& inputs = {});
   const LinformerLMConfig& config() const { return config_; }
   const std::shared_ptr<Linformer>& linformer() const { return linformer_; }
 
  private:
+  // Embeddings of tokens that stand at `places` [B or 1, N], at the width of the net; and back.
+  Tensor opened(const Tensor& tokens, const Tensor& places, const Context& context) const;
+  Tensor closed(const Tensor& x) const;
   LinformerLMConfig config_;
   std::string path_;
   Tensor words_, frequencies_;
@@ -188,20 +198,22 @@ void fields(V& v, LinformerEncDecConfig& c) {
   v("compatible", c.compatible, "compute what linformer-pytorch does, its leaks included");
 }
 
+struct LinformerEncDecInputs {
+  Tensor input_mask = {}, target_mask = {};  // [B, N] bool, of the source and of the target
+  Random random = {};
+  Tensors* maps = nullptr;
+};
+
 // An encoder that gives embeddings and a causal decoder that reads them.
 class LinformerEncDec : public Part {
  public:
-  struct Inputs {
-    Tensor input_mask = {}, target_mask = {};  // [B, N] bool, of the source and of the target
-    Random random = {};
-    Tensors* maps = nullptr;
-  };
+  using Inputs = LinformerEncDecInputs;
   explicit LinformerEncDec(const LinformerEncDecConfig& config, uint64_t seed = 0);
   // Logits for the target tokens; without a target the source is read as one.
-  Tensor operator()(const Tensor& source, const Tensor& target = {}) {
-    return (*this)(source, target, {});
-  }
-  Tensor operator()(const Tensor& source, const Tensor& target, const Inputs& inputs);
+  Tensor operator()(const Tensor& source, const Tensor& target = {}, const Inputs& inputs = {});
+  // The source is read here, once; then the next target tokens of each lane, [B, T], give logits.
+  void start(State& state, const Tensor& source, int64_t capacity, const Inputs& inputs = {});
+  Tensor extend(const Tensor& target, State& state) { return decoder_->extend(target, state); }
   const std::shared_ptr<LinformerLM>& encoder() const { return encoder_; }
   const std::shared_ptr<LinformerLM>& decoder() const { return decoder_; }
 

@@ -48,20 +48,38 @@ Tensor LinformerLM::operator()(const Tensor& tokens, const LinformerInputs& inpu
   TORCH_CHECK(tokens.dim() == 2 && tokens.size(1) == config_.input_size, "linformer: tokens are ",
               tokens.sizes(), ", but need [batch, ", config_.input_size,
               "]; Padder fills shorter inputs up");
-  auto x = at::embedding(words_, tokens.to(at::kLong));
   Context context = {.random = inputs.random};
   if (inputs.input_mask.defined() && !config_.compatible)
     context.mask.keep = inputs.input_mask.to(at::kBool);
-  const auto places = context.mask.keep.defined()
-                          ? positions_of(x, context)
-                          : at::arange(x.size(1), tokens.options().dtype(at::kLong)).unsqueeze(0);
+  const auto places = positions_of(tokens, context);
+  return closed((*linformer_)(opened(tokens, places, context), inputs));
+}
+
+Tensor LinformerLM::opened(const Tensor& tokens, const Tensor& places,
+                           const Context& context) const {
+  auto x = at::embedding(words_, tokens.to(at::kLong));
   const auto angles = places.unsqueeze(-1).to(frequencies_.scalar_type()) * frequencies_;
   x = x + at::cat({angles.sin(), angles.cos()}, -1).to(x.scalar_type());
   x = dropout(x, config_.dropout_tokens, is_training(), context, path_ + ".tokens.dropout");
-  if (project_in_) x = (*project_in_)(x);
-  x = (*linformer_)(x, inputs);
-  if (project_out_) x = (*project_out_)(x);
-  return to_logits_ ? (*to_logits_)(x) : x;
+  return project_in_ ? (*project_in_)(x) : x;
+}
+
+Tensor LinformerLM::closed(const Tensor& x) const {
+  const auto y = project_out_ ? (*project_out_)(x) : x;
+  return to_logits_ ? (*to_logits_)(y) : y;
+}
+
+void LinformerLM::start(State& state, int64_t lanes, int64_t capacity,
+                        const LinformerInputs& inputs) {
+  linformer_->start(state, lanes, capacity, inputs);
+}
+
+Tensor LinformerLM::extend(const Tensor& tokens, State& state, const LinformerInputs& inputs) {
+  Context context = {.random = inputs.random};
+  if (inputs.input_mask.defined()) context.mask.keep = inputs.input_mask.to(at::kBool);
+  const auto& seen = state.child.at("0").seen;  // by the first attention
+  const auto places = seen.unsqueeze(1) + positions_of(tokens, context);
+  return closed(linformer_->extend(opened(tokens, places, context), state, inputs));
 }
 
 LinformerEncDec::LinformerEncDec(const LinformerEncDecConfig& config, uint64_t seed)
@@ -87,6 +105,14 @@ Tensor LinformerEncDec::operator()(const Tensor& source, const Tensor& target,
     reading.embeddings_mask = inputs.input_mask;
   }
   return (*decoder_)(itself ? source : target, reading);
+}
+
+void LinformerEncDec::start(State& state, const Tensor& source, int64_t capacity,
+                            const Inputs& inputs) {
+  const auto embeddings =
+      (*encoder_)(source, {.input_mask = inputs.input_mask, .random = inputs.random});
+  decoder_->start(state, source.size(0), capacity,
+                  {.embeddings = embeddings, .embeddings_mask = inputs.input_mask});
 }
 
 }  // namespace longbow

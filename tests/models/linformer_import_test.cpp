@@ -177,6 +177,40 @@ TEST(LinformerImport, PositionsHaveTheBaseOfTheOriginal) {
             "knows no other");
 }
 
+// An output projection in two steps, the first of them the identity.
+TEST(LinformerImport, FullAttentionIsTheSameWithAnOutputProjectionInTwoSteps) {
+  auto config = small();
+  config.full_attention = true;
+  for (const bool causal : {false, true}) {
+    config.causal = causal;
+    config.w_o_intermediate_dim.reset();
+    Linformer one(config, 1);
+    config.w_o_intermediate_dim = 8;
+    Linformer two(config, 2);
+    Tensors state;
+    for (const auto& [name, value] : export_state(state_layout(one))) {
+      const auto at = name.find("w_o.");
+      if (at == std::string::npos) {
+        state[name] = value;
+        continue;
+      }
+      const auto before = name.substr(0, at), after = name.substr(at + 4);
+      state[before + "w_o_2." + after] = value;
+      state[before + "w_o_1." + after] = after == "weight" ? at::eye(8) : at::zeros({8});
+    }
+    for (auto* net : {&one, &two}) {
+      net->to(at::kDouble);
+      net->eval();
+    }
+    import_state(state_layout(two), state, "net.safetensors");
+    const auto x = random_normal({2, 12, 8}, 3);
+    const auto mask = at::arange(12).expand({2, 12}) < 9;
+    EXPECT_NEAR_TENSOR(two(x), one(x), (Tolerance{1e-12, 0}));
+    EXPECT_NEAR_TENSOR(two(x, {.input_mask = mask}), one(x, {.input_mask = mask}),
+                       (Tolerance{1e-12, 0}));
+  }
+}
+
 TEST(LinformerImport, APaddersStateAndUnusedProjectionsAreRead) {
   auto config = small();
   config.full_attention = true;

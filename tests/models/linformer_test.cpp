@@ -20,16 +20,11 @@ LinformerConfig small(int64_t depth = 1) {
 }
 
 // In float64, evaluating.
-template <class Net, class Config>
-std::shared_ptr<Net> built(const Config& config) {
-  auto net = std::make_shared<Net>(config, /*seed=*/3);
+std::shared_ptr<Linformer> built(const LinformerConfig& config) {
+  auto net = std::make_shared<Linformer>(config, /*seed=*/3);
   net->to(at::kDouble);
   net->eval();
   return net;
-}
-
-Tensor tokens(int64_t rows, int64_t length, int64_t vocabulary, uint64_t seed) {
-  return random_normal({rows, length}, seed).mul(1000).abs().to(at::kLong).remainder(vocabulary);
 }
 
 TEST(LinformerConfig, DefaultsAreThoseOfLinformerPytorch) {
@@ -100,7 +95,7 @@ TEST(LinformerConfig, EveryAssertionOfTheOriginalIsAClearError) {
 }
 
 TEST(Linformer, InputsOfAnotherShapeAreRefused) {
-  const auto net = built<Linformer>(small());
+  const auto net = built(small());
   const auto starts = [&](const Tensor& x, const LinformerInputs& inputs, const std::string& text) {
     const auto error = error_of([&] { (*net)(x, inputs); });
     EXPECT_TRUE(error.starts_with(text)) << error;
@@ -112,7 +107,7 @@ TEST(Linformer, InputsOfAnotherShapeAreRefused) {
   starts(x, {.input_mask = at::ones({2, 5}, at::kBool)}, "linformer: input_mask is [2, 5]");
   auto config = small();
   config.decoder_mode = true;
-  const auto decoder = built<Linformer>(config);
+  const auto decoder = built(config);
   EXPECT_TRUE(error_of([&] {
                 (*decoder)(x);
               }).starts_with("linformer: embeddings are missing in decoder_mode"));
@@ -205,7 +200,7 @@ INSTANTIATE_TEST_SUITE_P(Linformer, LinformerKinds, testing::ValuesIn(kKinds),
 TEST_P(LinformerKinds, TheFutureIsInvisible) {
   auto c = config();
   c.causal = true;
-  const auto net = built<Linformer>(c);
+  const auto net = built(c);
   const auto x = random_normal({1, 12, 8}, 5);
   const auto y = (*net)(x);
   for (const int64_t t : {1, 6, 11}) {
@@ -222,7 +217,7 @@ TEST_P(LinformerKinds, PaddingIsInvisibleAtEveryLevel) {
   for (const auto level : {C0, C1, C2}) {
     auto c = config();
     c.checkpoint_level = level;
-    const auto net = built<Linformer>(c);
+    const auto net = built(c);
     const auto mask = at::arange(12).expand({2, 12}) < at::tensor({7, 12}).unsqueeze(1);
     const auto real = mask.unsqueeze(-1).to(at::kDouble);
     auto x = random_normal({2, 12, 8}, 5).requires_grad_();
@@ -235,14 +230,58 @@ TEST_P(LinformerKinds, PaddingIsInvisibleAtEveryLevel) {
   }
 }
 
+TEST_P(LinformerKinds, TokenByTokenItIsTheWholeSequence) {
+  auto c = config();
+  c.causal = true;
+  const auto net = built(c);
+  const auto x = random_normal({2, 12, 8}, 5);
+  State state;
+  net->start(state, 2, 12);
+  std::vector<Tensor> parts;
+  for (const auto& piece : x.split({5, 1, 6}, 1)) parts.push_back(net->extend(piece, state));
+  EXPECT_NEAR_TENSOR(at::cat(parts, 1), (*net)(x), (Tolerance{1e-12, 0}));
+}
+
 TEST(Linformer, TheOriginalsCausalModeLeaksAndIsThereOnlyWhenAskedFor) {
   auto c = small();
   c.causal = c.compatible = true;
-  const auto net = built<Linformer>(c);
+  const auto net = built(c);
   const auto x = random_normal({1, 12, 8}, 5);
   auto other = x.clone();
   other[0][11] += 1;
   EXPECT_FALSE(at::allclose((*net)(x)[0][0], (*net)(other)[0][0]));
+}
+
+TEST(Linformer, ANetThatIsNotCausalIsNotExtended) {
+  State state;
+  const std::string text = "linformer: only a causal net, and not a compatible one, is extended";
+  EXPECT_TRUE(error_of([&] { Linformer(small()).start(state, 1, 12); }).starts_with(text));
+  auto c = small();
+  c.causal = c.compatible = true;
+  EXPECT_TRUE(error_of([&] { Linformer(c).start(state, 1, 12); }).starts_with(text));
+}
+
+TEST(Linformer, FixedProjectionsHaveTheDeviationOfThePaperOrOfTheOriginal) {
+  auto c = small();
+  c.input_size = 4096;
+  c.dim_k = 16;
+  c.method = ProjectionMethod::no_params;
+  for (const bool compatible : {false, true}) {
+    c.compatible = compatible;
+    const auto e = Linformer(c).named_buffers()["shared.linformer_e"];
+    EXPECT_NEAR(e.std().item<double>(), compatible ? 1.0 / 16 : 1.0 / 4, 0.01 / 4);
+  }
+}
+
+TEST(Linformer, ADecoderSharesOneProjectionLayerwise) {
+  auto c = small(2);
+  c.decoder_mode = true;
+  EXPECT_EQ(Linformer(c).named_parameters()["shared.linformer_e"].sizes(),
+            (std::vector<int64_t>{4, 12}));
+  EXPECT_FALSE(Linformer(c).named_parameters().contains("shared.linformer_cross_e"));
+  c.embeddings_size = 9;
+  EXPECT_EQ(Linformer(c).named_parameters()["shared.linformer_cross_e"].sizes(),
+            (std::vector<int64_t>{4, 9}));
 }
 
 TEST(Linformer, AConvolutionReadsEveryToken) {
@@ -255,85 +294,9 @@ TEST(Linformer, AConvolutionReadsEveryToken) {
   other[0][10] += 1;
   for (const bool compatible : {false, true}) {
     c.compatible = compatible;
-    const auto net = built<Linformer>(c);
+    const auto net = built(c);
     EXPECT_EQ(at::equal((*net)(x)[0][0], (*net)(other)[0][0]), compatible);
   }
-}
-
-LinformerEncDecConfig pair() {
-  LinformerEncDecConfig c;
-  for (auto* side : {&c.enc, &c.dec}) {
-    side->dim_k = 4;
-    side->dim_ff = 10;
-    side->nhead = 2;
-  }
-  c.enc.num_tokens = 13;
-  c.enc.input_size = 10;
-  c.enc.channels = 8;
-  c.enc.emb_dim = 12;
-  c.dec.num_tokens = 11;
-  c.dec.input_size = 7;
-  c.dec.channels = 6;
-  return c;
-}
-
-TEST(LinformerEncDec, TheDecoderSeesAllOfTheSourceAndNothingOfItsFuture) {
-  const auto net = built<LinformerEncDec>(pair());
-  const auto source = tokens(2, 10, 13, 1), target = tokens(2, 7, 11, 2);
-  const auto y = (*net)(source, target);
-  ASSERT_EQ(y.sizes(), (std::vector<int64_t>{2, 7, 11}));
-  auto later = target.clone();
-  later.narrow(1, 4, 3).add_(1).remainder_(11);
-  EXPECT_NEAR_TENSOR((*net)(source, later).narrow(1, 0, 4), y.narrow(1, 0, 4), kExact);
-  auto end = source.clone();
-  end.narrow(1, 9, 1).add_(1).remainder_(13);
-  EXPECT_FALSE(at::allclose((*net)(end, target).narrow(1, 0, 1), y.narrow(1, 0, 1)));
-}
-
-TEST(LinformerEncDec, MasksHideSourceAndTargetTokens) {
-  const auto net = built<LinformerEncDec>(pair());
-  const auto source = tokens(2, 10, 13, 1), target = tokens(2, 7, 11, 2);
-  const LinformerEncDec::Inputs inputs = {.input_mask = at::arange(10).expand({2, 10}) < 6,
-                                          .target_mask = at::arange(7).expand({2, 7}) < 5};
-  const auto y = (*net)(source, target, inputs).narrow(1, 0, 5);
-  auto other = source.clone(), later = target.clone();
-  other.narrow(1, 6, 4).add_(1).remainder_(13);
-  later.narrow(1, 5, 2).add_(1).remainder_(11);
-  EXPECT_NEAR_TENSOR((*net)(other, later, inputs).narrow(1, 0, 5), y, (Tolerance{1e-12, 0}));
-  EXPECT_FALSE(at::allclose((*net)(source, target).narrow(1, 0, 5), y));
-}
-
-TEST(LinformerEncDec, WithoutATargetTheSourceIsRead) {
-  auto c = pair();
-  c.dec.input_size = 10;
-  c.dec.num_tokens = 13;
-  const auto net = built<LinformerEncDec>(c);
-  const auto source = tokens(2, 10, 13, 1);
-  EXPECT_NEAR_TENSOR((*net)(source), (*net)(source, source), kExact);
-}
-
-TEST(LinformerEncDec, SizesOfTheTwoSidesAreEqualInTheOriginal) {
-  auto c = pair();
-  c.compatible = true;
-  EXPECT_EQ(error_of([&] { LinformerEncDec net(c); }),
-            "linformer: linformer-pytorch's embeddings have the shape of the input; make the sizes "
-            "equal, or drop compatible");
-}
-
-TEST(LinformerLM, PositionsCountRealTokens) {
-  LinformerLMConfig c;
-  c.num_tokens = 9;
-  c.input_size = 6;
-  c.channels = 8;
-  c.dim_k = 3;
-  c.nhead = 2;
-  const auto net = built<LinformerLM>(c);
-  const auto right = at::tensor({4, 5, 6, 7, 0, 0}).unsqueeze(0),
-             left = at::tensor({0, 0, 4, 5, 6, 7}).unsqueeze(0);
-  const auto kept = at::arange(6).unsqueeze(0);
-  const auto y = (*net)(right, {.input_mask = kept < 4}),
-             z = (*net)(left, {.input_mask = kept >= 2});
-  EXPECT_NEAR_TENSOR(z.narrow(1, 2, 4), y.narrow(1, 0, 4), (Tolerance{1e-12, 0}));
 }
 
 // All gradients of one training step with dropout, by name.
@@ -427,7 +390,7 @@ TEST(Linformer, MapsAreThereAtEveryLevel) {
   for (const auto level : {C0, C1, C2}) {
     auto c = small(2);
     c.checkpoint_level = level;
-    const auto net = built<Linformer>(c);
+    const auto net = built(c);
     Tensors maps;
     const auto y = (*net)(random_normal({3, 12, 8}, 5).requires_grad_(), {.maps = &maps});
     ASSERT_EQ(maps.size(), 2u);
