@@ -28,7 +28,7 @@ class Pairs : public Task {
   Part& model() override { return sequences_.model(); }
 
   Outcome run(const Batch& batch, const Random& random) override {
-    Context context = {.random = random};
+    auto context = context_of(batch, random);
     const auto logits = sequences_(batch, context);
     const bool training = model().is_training();
     auto outcome = classified(logits, batch.targets, batch.samples, options_, training);

@@ -36,7 +36,7 @@ class Regression : public Task {
   Part& model() override { return sequences_.model(); }
 
   Outcome run(const Batch& batch, const Random& random) override {
-    Context context = {.random = random};
+    auto context = context_of(batch, random);
     const auto guesses = ranged(sequences_(batch, context));
     const auto loss = (guesses - batch.values).square().sum();
     auto sums = correlation_sums(guesses, batch.values);

@@ -42,11 +42,9 @@ Sequences::Sequences(Splits& splits, const SequencesConfig& config, int64_t outp
 }
 
 Tensor Sequences::operator()(const Batch& batch, Context& context) const {
-  if (towers_ && !batch.padded) return (*towers_)({batch.tokens, {}}, {batch.second, {}}, context);
-  if (towers_)
-    return (*towers_)({batch.tokens, batch.lengths}, {batch.second, batch.second_lengths}, context);
-  context.mask = mask_of(batch);
-  return (*classifier_)(batch.tokens, context);
+  if (!towers_) return (*classifier_)(batch.tokens, context);
+  if (!batch.padded) return (*towers_)({batch.tokens, {}}, {batch.second, {}}, context);
+  return (*towers_)({batch.tokens, batch.lengths}, {batch.second, batch.second_lengths}, context);
 }
 
 }  // namespace longbow

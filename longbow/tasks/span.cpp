@@ -32,7 +32,7 @@ class Span : public Task {
   Part& model() override { return *model_; }
 
   Outcome run(const Batch& batch, const Random& random) override {
-    Context context = {.mask = mask_of(batch), .random = random};
+    auto context = context_of(batch, random);
     auto where = Mask::from_lengths(batch.lengths, batch.tokens.size(1)).keep;
     if (batch.segments.defined()) where = where.logical_and(batch.segments == 1);
     const auto logits = (*model_)(batch.tokens, where, context);  // [B, 2, N]

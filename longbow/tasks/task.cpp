@@ -41,8 +41,11 @@ void fit_length(int64_t& max_length, const Splits& splits, int64_t bucket) {
                     "raise it, or cut the data with data.max_tokens");
 }
 
-Mask mask_of(const Batch& batch) {
-  return batch.padded ? Mask::from_lengths(batch.lengths, batch.tokens.size(1)) : Mask{};
+Context Task::context_of(const Batch& batch, const Random& random) const {
+  return {.mask = batch.padded ? Mask::from_lengths(batch.lengths, batch.tokens.size(1)) : Mask{},
+          .segments = batch.segments,
+          .random = random,
+          .maps = maps_};
 }
 
 Outcome classified(const Tensor& logits, const Tensor& targets, int64_t samples,

@@ -57,6 +57,8 @@ class Task {
 
  protected:
   Task(Splits splits, TaskOptions options) : splits_(std::move(splits)), options_(options) {}
+  // What flows beside the tokens of a batch.
+  Context context_of(const Batch& batch, const Random& random) const;
   Splits splits_;
   TaskOptions options_;
   Tensors* maps_ = nullptr;
@@ -76,8 +78,6 @@ const Objective& find_objective(const std::string& name, const Place& place = {}
 
 // The longest padded sequence; fills in a model's limit of 0 and refuses one that is too low.
 void fit_length(int64_t& max_length, const Splits& splits, int64_t bucket);
-
-Mask mask_of(const Batch& batch);  // of its tokens
 
 // Cross-entropy of logits [..., K] at targets [...] (kIgnore: none), with the sums "loss",
 // "weight", "correct" and "count".
