@@ -1,0 +1,243 @@
+#include "longbow/models/bert_folder.h"
+
+#include <ATen/ATen.h>
+#include <c10/util/StringUtil.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "longbow/core/file.h"
+#include "longbow/models/hugging_face.h"
+#include "longbow/nn/safetensors.h"
+
+namespace fs = std::filesystem;
+
+namespace longbow {
+namespace {
+
+const char* const kConfig = "config.json";
+const char* const kWeights = "model.safetensors";
+const char* const kModelType = "longbow_bert";
+const char* const kSource = "hugging_face";  // key of what config.json said before the import
+
+std::string in(const std::string& folder, const std::string& name) {
+  return (fs::path(folder) / name).string();
+}
+
+// A tensor of the file under the name that BertModel gives it today.
+struct Found {
+  std::string name;  // as it stands in the file
+  Tensor tensor;
+};
+
+std::string renamed(std::string name, const std::string& end, const std::string& now) {
+  return name.ends_with(end) ? name.replace(name.size() - end.size(), end.size(), now) : name;
+}
+
+// A model with a head keeps BERT under "bert."; older files say gamma and beta, and list positions.
+std::map<std::string, Found> read_weights(const std::string& file,
+                                          std::vector<std::string>& left_out) {
+  const auto tensors = load_safetensors(file).tensors;
+  const std::string prefix = "bert.";
+  const bool headed = std::any_of(tensors.begin(), tensors.end(), [&](const auto& entry) {
+    return entry.first.starts_with(prefix);
+  });
+  std::map<std::string, Found> found;
+  for (const auto& [name, tensor] : tensors) {
+    if ((headed && !name.starts_with(prefix)) || name.ends_with("embeddings.position_ids")) {
+      left_out.push_back(name);
+      continue;
+    }
+    const auto own = headed ? name.substr(prefix.size()) : name;
+    found[renamed(renamed(own, ".LayerNorm.gamma", ".LayerNorm.weight"), ".LayerNorm.beta",
+                  ".LayerNorm.bias")] = {name, tensor};
+  }
+  return found;
+}
+
+Tensors tensors_of(const torch::nn::Module& model) {
+  Tensors tensors;
+  for (const auto& entry : model.named_parameters()) tensors[entry.key()] = entry.value().detach();
+  for (const auto& entry : model.named_buffers()) tensors[entry.key()] = entry.value();
+  return tensors;
+}
+
+// Gathers everything that does not fit, and says all of it at once.
+class Misfits {
+ public:
+  void missing(const std::string& name) { lines_.push_back("missing " + name); }
+  void unexpected(const std::string& name) { lines_.push_back("unexpected " + name); }
+  void reshaped(const std::string& name, const Tensor& got, const Tensor& wanted) {
+    const auto type = got.is_floating_point() ? "" : c10::str(" of ", got.scalar_type());
+    lines_.push_back(c10::str(name, " is ", got.sizes(), type, " instead of ", wanted.sizes()));
+  }
+  void check(const std::string& file) const {
+    if (lines_.empty()) return;
+    std::string text;
+    for (const auto& line : lines_) text += (text.empty() ? " " : ", ") + line;
+    throw UserError(Place{file, 0}, "weights do not fit the model:" + text);
+  }
+
+ private:
+  std::vector<std::string> lines_;
+};
+
+bool fits(const Tensor& got, const Tensor& wanted) {
+  return got.sizes() == wanted.sizes() && got.is_floating_point() == wanted.is_floating_point();
+}
+
+bool is_softmax(const Node& attention) {
+  return mechanism_of(attention).name == "softmax";
+}
+
+// Theirs has one kind of attention, with one rate of dropout.
+void check_softmax(const BertConfig& config, const std::string& file) {
+  const auto layers = attention_per_layer(config.encoder.attention, config.encoder.layers);
+  for (const auto& attention : layers) {
+    if (!is_softmax(attention))
+      throw UserError(Place{file, 0}, "a layer is " + mechanism_of(attention).name +
+                                          ", but Hugging Face's BERT has softmax attention only");
+    const auto* masked = attention.find("head_mask");
+    if (!(attention == layers.front()) || (masked && !masked->items.empty()))
+      throw UserError(Place{file, 0},
+                      "Hugging Face's BERT has the same attention in every layer and no head_mask");
+  }
+}
+
+Node read_json(const std::string& folder) {
+  const auto file = in(folder, kConfig);
+  if (!fs::exists(file))
+    throw UserError(Place{folder, 0}, "is no model folder: config.json is missing");
+  if (!fs::exists(in(folder, kWeights)))
+    throw UserError(Place{folder, 0}, "holds no weights: model.safetensors is missing",
+                    "save the model with safe_serialization");
+  return parse_json(read_file(file), file);
+}
+
+bool is_ours(const Node& tree) {
+  const auto* type = tree.find("model_type");
+  return type && type->text == kModelType;
+}
+
+BertConfig our_config(const Node& tree) {
+  Node own = tree;
+  std::erase_if(own.entries, [](const auto& entry) {
+    return entry.first == "model_type" || entry.first == kSource;
+  });
+  return read<BertConfig>(own, "model");
+}
+
+void prepare(const std::string& from, const std::string& out) {
+  if (fs::exists(in(out, kWeights)))
+    throw UserError(Place{out, 0}, "already holds a model", "name another folder with --out");
+  fs::create_directories(out);
+  for (const auto* name :
+       {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+        "vocab.txt", "vocab.json", "merges.txt", "tokenizer.model", "spiece.model"})
+    if (fs::exists(in(from, name))) write_file(in(out, name), read_file(in(from, name)));
+}
+
+}  // namespace
+
+ImportedBert import_bert(const std::string& folder, const Node& attention, uint64_t seed) {
+  ImportedBert result;
+  result.source = read_json(folder);
+  result.config = bert_from_hugging_face(result.source);
+  if (!attention.is_null()) result.config.encoder.attention = attention;
+  const auto file = in(folder, kWeights);
+  auto found = read_weights(file, result.left_out);
+  result.config.pooler = found.count("pooler.dense.weight") || found.count("pooler.dense.bias");
+
+  const auto own = tensors_of(Bert(result.config, seed));
+  const auto mechanisms =
+      attention_per_layer(result.config.encoder.attention, result.config.encoder.layers);
+  Misfits misfits;
+  for (const auto& name : bert_weight_names(result.config)) {
+    const auto theirs = found.find(name.theirs);
+    if (theirs == found.end()) {
+      misfits.missing(name.theirs);
+      continue;
+    }
+    const auto wanted = own.find(name.ours);
+    const bool swapped =
+        name.layer >= 0 && !is_softmax(mechanisms[static_cast<size_t>(name.layer)]);
+    if (wanted != own.end() && fits(theirs->second.tensor, wanted->second))
+      result.weights[name.ours] = theirs->second.tensor;
+    else if (swapped)
+      result.left_out.push_back(theirs->second.name);
+    else
+      misfits.reshaped(theirs->second.name, theirs->second.tensor, wanted->second);
+    found.erase(theirs);
+  }
+  for (const auto& [name, rest] : found) misfits.unexpected(rest.name);
+  misfits.check(file);
+  result.kept = static_cast<int64_t>(result.weights.size());
+  for (const auto& [name, tensor] : own)
+    if (result.weights.emplace(name, tensor).second) result.anew.push_back(name);
+  return result;
+}
+
+void save_bert(const ImportedBert& bert, const std::string& from, const std::string& out) {
+  prepare(from, out);
+  auto config = bert.config;
+  config.encoder.attention = resolved_attention(config.encoder.attention);
+  Node tree = written(config);
+  tree["model_type"] = Node::string(kModelType);
+  tree[kSource] = bert.source;
+  save_safetensors(in(out, kWeights), bert.weights, {{"format", "pt"}});
+  write_file(in(out, kConfig), to_json(tree, 2) + "\n");
+}
+
+std::shared_ptr<Bert> load_bert(const std::string& folder) {
+  const auto tree = read_json(folder);
+  ImportedBert found;
+  if (is_ours(tree)) {
+    found.config = our_config(tree);
+    found.weights = load_safetensors(in(folder, kWeights)).tensors;
+  } else {
+    found = import_bert(folder);
+  }
+  auto model = std::make_shared<Bert>(found.config, 1);
+  const auto own = tensors_of(*model);
+  Misfits misfits;
+  for (const auto& [name, tensor] : own) {
+    const auto given = found.weights.find(name);
+    if (given == found.weights.end())
+      misfits.missing(name);
+    else if (!fits(given->second, tensor))
+      misfits.reshaped(name, given->second, tensor);
+  }
+  for (const auto& [name, tensor] : found.weights)
+    if (!own.count(name)) misfits.unexpected(name);
+  misfits.check(in(folder, kWeights));
+  const at::NoGradGuard no_grad;
+  for (const auto& [name, tensor] : own) Tensor(tensor).copy_(found.weights.at(name));
+  return model;
+}
+
+void export_bert(const std::string& folder, const std::string& out) {
+  const auto tree = read_json(folder);
+  if (!is_ours(tree))
+    throw UserError(Place{in(folder, kConfig), 0},
+                    "the model is no BERT: model_type is not \"longbow_bert\"",
+                    "`longbow import` makes such a folder");
+  const auto config = our_config(tree);
+  check_softmax(config, in(folder, kConfig));
+  const auto names = bert_weight_names(config);
+  const auto own = tensors_of(*load_bert(folder));
+  const bool known = std::all_of(names.begin(), names.end(),
+                                 [&](const WeightName& name) { return own.count(name.ours) > 0; });
+  if (!known || names.size() != own.size())
+    throw UserError(Place{in(folder, kConfig), 0},
+                    "the model has other weights than Hugging Face's BERT");
+  const auto weights = load_safetensors(in(folder, kWeights)).tensors;
+  Tensors theirs;
+  for (const auto& name : names) theirs[name.theirs] = weights.at(name.ours);
+  prepare(folder, out);
+  const auto* source = tree.find(kSource);
+  save_safetensors(in(out, kWeights), theirs, {{"format", "pt"}});
+  write_file(in(out, kConfig),
+             to_json(bert_to_hugging_face(config, source ? *source : Node()), 2) + "\n");
+}
+
+}  // namespace longbow
