@@ -71,4 +71,15 @@ struct DataCommand {
 };
 int run(const DataCommand& command);
 
+struct ImportCommand {
+  std::string folder, out, attention;  // empty attention = softmax, as it is
+  int64_t seed = 1;
+};
+int run(const ImportCommand& command);
+
+struct ExportCommand {
+  std::string folder, out;
+};
+int run(const ExportCommand& command);
+
 }  // namespace longbow::cli

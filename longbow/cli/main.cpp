@@ -174,6 +174,24 @@ void declare_data(CLI::App& app, Action& action) {
     child->add_option("folder", command.folder, "folder of a data set")->required();
 }
 
+void declare_folders(CLI::App& app, Action& action) {
+  static ImportCommand from;
+  auto* sub = declare(app, action, "import", "Read a Hugging Face BERT folder", from);
+  sub->add_option("folder", from.folder, "folder with config.json and model.safetensors")
+      ->required();
+  sub->add_option("--out", from.out, "folder to write to")->required();
+  sub->add_option("--attention", from.attention,
+                  "a mechanism instead of softmax, \"{name: linformer, rank: 64}\"");
+  sub->add_option("--seed", from.seed, "of the weights that start anew")
+      ->check(at_least(0))
+      ->capture_default_str();
+
+  static ExportCommand to;
+  sub = declare(app, action, "export", "Write an imported BERT as Hugging Face names it", to);
+  sub->add_option("run", to.folder, "folder that `longbow import` wrote")->required();
+  sub->add_option("--out", to.out, "folder to write to")->required();
+}
+
 std::string about() {
   return fmt::format("longbow {} (commit {}, {}, LibTorch {})", version(), commit(), compiler(),
                      TORCH_VERSION);
@@ -236,6 +254,7 @@ int main(int argc, char** argv) {
   declare_training(app, action);
   declare_comparing(app, action);
   declare_data(app, action);
+  declare_folders(app, action);
   try {
     check_command(app, argc, argv);
     app.parse(argc, argv);
