@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "longbow/models/encoder.h"
+#include "longbow/tasks/characters.h"
 #include "longbow/tasks/classification.h"
 #include "longbow/tasks/pairs.h"
 #include "longbow/tasks/regression.h"
@@ -11,8 +12,10 @@
 namespace longbow {
 
 const std::vector<Objective>& objectives() {
-  static const std::vector<Objective> all = {classification_objective(), pairs_objective(),
-                                             regression_objective(), span_objective()};
+  static const std::vector<Objective> all = {
+      classification_objective(), pairs_objective(), regression_objective(), span_objective(),
+      characters_objective(),
+  };
   return all;
 }
 
