@@ -3,34 +3,6 @@
 #include <ATen/ATen.h>
 
 namespace longbow {
-namespace {
-
-// Loshchilov and Hutter, 2019, arXiv:1711.05101, in LibTorch's fused form.
-class AdamW : public Optimizer {
- public:
-  AdamW(const std::vector<Weight>& weights, const OptimizerConfig& config)
-      : Optimizer(weights, config) {
-    for (auto& group : groups_)
-      for (const auto& value : group.values) {
-        group.kept["mean"].push_back(at::zeros_like(value));
-        group.kept["square"].push_back(at::zeros_like(value));
-        group.kept["step"].push_back(at::zeros({}, value.options().dtype(at::kFloat)));
-      }
-  }
-
- protected:
-  void update(Group& group, const Tensor& learning_rate, const Tensor& skip) override {
-    const auto& steps = group.kept.at("step");
-    at::_foreach_add_(steps, 1);
-    at::_fused_adamw_(group.values, group.gradients, group.kept.at("mean"), group.kept.at("square"),
-                      {}, steps, learning_rate, config_.beta1, config_.beta2, group.decay,
-                      config_.epsilon, false, false, {},
-                      skip.defined() ? std::optional<Tensor>(skip) : std::nullopt);
-    if (skip.defined()) at::_foreach_add_(steps, skip.neg());
-  }
-};
-
-}  // namespace
 
 Optimizer::Optimizer(const std::vector<Weight>& weights, const OptimizerConfig& config)
     : config_(config) {
@@ -45,6 +17,21 @@ Optimizer::Optimizer(const std::vector<Weight>& weights, const OptimizerConfig& 
     group.gradients.push_back(weight.value.grad());
   }
   for (auto& [key, group] : groups) groups_.push_back(std::move(group));
+}
+
+void Optimizer::keep(const std::string& kind,
+                     const std::function<Tensor(const Tensor& value)>& start) {
+  for (auto& group : groups_)
+    for (const auto& value : group.values) group.kept[kind].push_back(start(value));
+}
+
+void Optimizer::keep_zeros(const std::string& kind) {
+  keep(kind, [](const Tensor& value) { return at::zeros_like(value); });
+}
+
+void Optimizer::keep_steps() {
+  keep("step",
+       [](const Tensor& value) { return at::zeros({}, value.options().dtype(at::kFloat)); });
 }
 
 Tensor Optimizer::step(const Tensor& learning_rate, const Tensor& scale, bool skip_overflow) {
@@ -83,9 +70,26 @@ void Optimizer::load(const Tensors& state) {
   }
 }
 
+void Unguarded::update(Group& group, const Tensor& learning_rate, const Tensor& skip) {
+  const auto rate = learning_rate.to(group.values.front().scalar_type());
+  if (!skip.defined()) return move(group, rate);
+  auto changed = group.values;
+  for (const auto& [kind, tensors] : group.kept)
+    changed.insert(changed.end(), tensors.begin(), tensors.end());
+  std::vector<Tensor> before;
+  for (const auto& tensor : changed) before.push_back(tensor.clone());
+  move(group, rate);
+  for (size_t i = 0; i < changed.size(); ++i)
+    changed[i].copy_(at::where(skip.to(at::kBool), before[i], changed[i]));
+}
+
 std::unique_ptr<Optimizer> make_optimizer(const std::vector<Weight>& weights,
                                           const OptimizerConfig& config) {
-  return std::make_unique<AdamW>(weights, config);
+  constexpr std::array kMakers = {make_adam,      make_adam,      make_sgd,
+                                  make_adafactor, make_adafactor, make_rmsprop,
+                                  make_adagrad,   make_nadam,     make_radam};
+  static_assert(kMakers.size() == names_of(Method{}).size());
+  return kMakers.at(static_cast<size_t>(config.optimizer))(weights, config);
 }
 
 }  // namespace longbow

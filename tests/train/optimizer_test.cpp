@@ -119,9 +119,43 @@ TEST(AdamW, ScalesTheGradientsBeforeItMeasuresAndClipsThem) {
   EXPECT_NEAR_TENSOR(scaled.weight, plain.weight, tolerance(at::kDouble));
 }
 
-TEST(AdamW, AnOverflowChangesNothingWhenItIsToBeSkipped) {
+// What every method promises, whatever its options.
+struct Variant {
+  const char* name;
+  OptimizerConfig config;
+};
+
+std::vector<Variant> variants() {
+  auto amsgrad = kConfig;
+  amsgrad.amsgrad = true;
+  std::vector<Variant> all = {{"adamw", kConfig}, {"adamw_amsgrad", amsgrad}};
+  const auto add = [&](const char* name, Method method, auto change) {
+    auto config = kConfig;
+    config.optimizer = method;
+    change(config);
+    all.push_back({name, config});
+  };
+  const auto as_is = [](OptimizerConfig&) {};
+  add("adam", Method::adam, as_is);
+  add("sgd", Method::sgd, as_is);
+  add("sgd_momentum", Method::sgd,
+      [](auto& c) { c.sgd = {.momentum = 0.9, .dampening = 0.2, .nesterov = false}; });
+  add("adafactor", Method::adafactor, as_is);
+  add("adafactor_transformers", Method::adafactor_transformers,
+      [](auto& c) { c.adafactor.beta1 = 0.9; });
+  add("rmsprop", Method::rmsprop,
+      [](auto& c) { c.rmsprop = {.alpha = 0.9, .momentum = 0.5, .centered = true}; });
+  add("adagrad", Method::adagrad, [](auto& c) { c.rate_decay = 0.1; });
+  add("nadam", Method::nadam, as_is);
+  add("radam", Method::radam, as_is);
+  return all;
+}
+
+class EveryOptimizer : public testing::TestWithParam<Variant> {};
+
+TEST_P(EveryOptimizer, ChangesNothingInAStepThatIsSkipped) {
   Toy toy;
-  Optimised optimizer(toy, kConfig);
+  Optimised optimizer(toy, GetParam().config);
   set_gradients(toy, 4);
   optimizer.step(0.01, 1, true);
   const auto before = toy.weight.detach().clone();
@@ -133,23 +167,55 @@ TEST(AdamW, AnOverflowChangesNothingWhenItIsToBeSkipped) {
   EXPECT_NEAR_TENSOR(toy.weight, before, kExact);
   for (const auto& [name, tensor] : optimizer.state())
     EXPECT_NEAR_TENSOR(tensor, state.at(name), kExact) << name;
+  set_gradients(toy, 6);
+  optimizer.step(0.01, 1, true);
+  EXPECT_GT((toy.weight - before).abs().max().item<double>(), 1e-6) << "the next step counts";
 }
 
-TEST(AdamW, GoesOnFromASavedState) {
+TEST_P(EveryOptimizer, AStepThatMayBeSkippedIsTheSameStep) {
+  Toy guarded, plain;
+  Optimised careful(guarded, GetParam().config), careless(plain, GetParam().config);
+  for (uint64_t seed : {1, 20, 40}) {
+    set_gradients(guarded, seed);
+    set_gradients(plain, seed);
+    careful.step(0.01, 1, true);
+    careless.step(0.01);
+    EXPECT_NEAR_TENSOR(guarded.weight, plain.weight, kExact);
+  }
+}
+
+TEST_P(EveryOptimizer, GoesOnFromASavedState) {
   Toy whole, broken;
-  Optimised straight(whole, kConfig), first(broken, kConfig);
+  Optimised straight(whole, GetParam().config), first(broken, GetParam().config);
   const auto step = [](Toy& toy, Optimised& optimizer, uint64_t seed) {
     set_gradients(toy, seed);
     optimizer.step(0.01);
   };
   for (uint64_t seed : {1, 20, 40}) step(whole, straight, seed);
   for (uint64_t seed : {1, 20}) step(broken, first, seed);
-  Optimised second(broken, kConfig);
+  Optimised second(broken, GetParam().config);
   second.load(first.state());
   step(broken, second, 40);
   EXPECT_NEAR_TENSOR(broken.weight, whole.weight, kExact);
   EXPECT_NEAR_TENSOR(broken.slow, whole.slow, kExact);
 }
+
+TEST_P(EveryOptimizer, LeavesABiasUndecayedAndALimitedWeightSlow) {
+  auto config = GetParam().config;
+  config.weight_decay = 1;
+  Toy toy;
+  const auto weight = toy.weight.detach().clone(), bias = toy.bias.detach().clone();
+  Optimised optimizer(toy, config);
+  toy.slow.mutable_grad().fill_(1);  // all others are zero, and so is what follows from them
+  const auto slow = toy.slow.detach().clone();
+  optimizer.step(0.1);
+  EXPECT_NEAR_TENSOR(toy.bias, bias, kExact);
+  EXPECT_GT((toy.weight - weight).abs().max().item<double>(), 1e-3) << "decays";
+  EXPECT_LT((toy.slow - slow).abs().max().item<double>(), 0.02) << "a rate of 0.001, not 0.1";
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, EveryOptimizer, testing::ValuesIn(variants()),
+                         [](const auto& info) { return info.param.name; });
 
 TEST(AdamW, AStateOfAnotherModelIsRefused) {
   Toy toy;
@@ -174,38 +240,86 @@ class LeastSquares : public Part {
   Tensor weight, bias;
 };
 
-void follow(const nlohmann::json& vectors, const nlohmann::json& run) {
+struct Published {
+  const char* name;
+  Method method;
+  double weight_decay, epsilon;  // where the library has other defaults
+};
+constexpr Published kPublished[] = {
+    {"AdamW", Method::adamw, 0.01, 1e-8},
+    {"Adam", Method::adam, 0, 1e-8},
+    {"SGD", Method::sgd, 0, 1e-8},
+    {"Adafactor", Method::adafactor, 0, 1e-8},
+    {"transformers.Adafactor", Method::adafactor_transformers, 0, 1e-8},
+    {"RMSprop", Method::rmsprop, 0, 1e-8},
+    {"Adagrad", Method::adagrad, 0, 1e-10},
+    {"NAdam", Method::nadam, 0, 1e-8},
+    {"RAdam", Method::radam, 0, 1e-8},
+};
+
+OptimizerConfig config_of(const Published& published, const nlohmann::json& run) {
   const auto& options = run.at("options");
+  OptimizerConfig config = {.optimizer = published.method};
+  const auto& clip = run.at("clip_grad_norm");
+  config.clip = clip.is_null() ? 0 : clip.get<double>();
+  config.weight_decay = options.value("weight_decay", published.weight_decay);
+  const auto betas = options.value("betas", std::vector<double>{0.9, 0.999});
+  config.beta1 = betas[0];
+  config.beta2 = betas[1];
+  config.epsilon = published.epsilon;
+  config.amsgrad = options.value("amsgrad", false);
+  config.sgd = {.momentum = options.value("momentum", 0.0),
+                .dampening = options.value("dampening", 0.0),
+                .nesterov = options.value("nesterov", false)};
+  config.rmsprop = {.alpha = options.value("alpha", 0.99),
+                    .momentum = options.value("momentum", 0.0),
+                    .centered = options.value("centered", false)};
+  config.rate_decay = options.value("lr_decay", 0.0);
+  config.adafactor = {.decay_exponent = options.value("beta2_decay", -0.8),
+                      .threshold = options.value("d", 1.0),
+                      .beta1 = options.value("beta1", 0.0),
+                      .scale_parameter = options.value("scale_parameter", true),
+                      .relative_step = options.value("relative_step", false),
+                      .warmup_init = options.value("warmup_init", false)};
+  if (const auto epsilon = options.find("eps"); epsilon != options.end()) {
+    if (epsilon->is_array()) {
+      config.adafactor.epsilon = epsilon->at(0).get<double>();
+      config.adafactor.smallest_scale = epsilon->at(1).get<double>();
+    } else {
+      config.epsilon = epsilon->get<double>();
+    }
+  }
+  return config;
+}
+
+void follow(const nlohmann::json& vectors, const nlohmann::json& run,
+            const OptimizerConfig& config) {
   const auto x = tensor_of(vectors.at("X")), y = tensor_of(vectors.at("Y"));
   LeastSquares model(tensor_of(vectors.at("W0")), tensor_of(vectors.at("b0")));
-  const auto betas = options.value("betas", std::vector<double>{0.9, 0.999});
-  const auto& clip = run.at("clip_grad_norm");
-  Optimised optimizer(model, {.weight_decay = options.value("weight_decay", 0.01),
-                              .beta1 = betas[0],
-                              .beta2 = betas[1],
-                              .epsilon = options.value("eps", 1e-8),
-                              .clip = clip.is_null() ? 0 : clip.get<double>()});
+  Optimised optimizer(model, config);
+  const auto rate = run.at("options").at("lr");
   for (const auto& step : run.at("steps")) {
     const auto loss = (at::linear(x, model.weight, model.bias) - y).square().mean();
     EXPECT_NEAR(loss.item<double>(), step.at("loss").get<double>(), 1e-9);
     loss.backward();
-    optimizer.step(options.value("lr", 1e-3));
+    optimizer.step(rate.is_null() ? 1 : rate.get<double>());
     EXPECT_NEAR_TENSOR(model.weight, tensor_of(step.at("W")), (Tolerance{1e-8, 1e-8}));
     EXPECT_NEAR_TENSOR(model.bias, tensor_of(step.at("b")), (Tolerance{1e-8, 1e-8}));
   }
 }
 
-TEST(AdamW, AgreesWithThePublishedSteps) {
+TEST(Optimizer, AgreesWithThePublishedSteps) {
   const auto vectors = parity("formats/optimizers.json");
   if (vectors.is_null()) GTEST_SKIP() << kNoParity;
-  int followed = 0;
-  for (const auto& run : vectors.at("runs")) {
-    if (run.at("optimizer") != "AdamW" || run.at("options").value("amsgrad", false)) continue;
-    SCOPED_TRACE(run.at("options").dump());
-    follow(vectors, run);
-    ++followed;
-  }
-  EXPECT_GT(followed, 0);
+  size_t followed = 0;
+  for (const auto& run : vectors.at("runs"))
+    for (const auto& published : kPublished) {
+      if (run.at("optimizer") != published.name) continue;
+      SCOPED_TRACE(published.name + run.at("options").dump());
+      follow(vectors, run, config_of(published, run));
+      ++followed;
+    }
+  EXPECT_EQ(followed, vectors.at("runs").size());
 }
 
 }  // namespace
