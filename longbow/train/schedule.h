@@ -2,30 +2,93 @@
 #include <array>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "longbow/core/fields.h"
 
 namespace longbow {
 
-enum class Decay { constant, linear, cosine, inverse_sqrt };
-constexpr std::array<std::string_view, 4> names_of(Decay) {
-  return {"constant", "linear", "cosine", "inverse_sqrt"};
+enum class Decay {
+  constant,
+  linear,
+  cosine,
+  inverse_sqrt,
+  cosine_restarts,
+  warm_restarts,
+  polynomial,
+  stable,
+  one_cycle,
+  step,
+  multi_step,
+  exponential
+};
+constexpr std::array<std::string_view, 12> names_of(Decay) {
+  return {"constant",   "linear", "cosine",    "inverse_sqrt", "cosine_restarts", "warm_restarts",
+          "polynomial", "stable", "one_cycle", "step",         "multi_step",      "exponential"};
+}
+
+enum class Count { steps, epochs };
+constexpr std::array<std::string_view, 2> names_of(Count) {
+  return {"steps", "epochs"};
+}
+
+struct OneCycleConfig {
+  double rising = 0.3, start = 25, end = 1e4;
+  bool cosine = true, three_phases = false;
+};
+template <class V>
+void fields(V& v, OneCycleConfig& c) {
+  v("rising", c.rising, "share of the steps that rise", range(0.001, 0.999));
+  v("start", c.start, "the first rate is the peak divided by this", at_least(1));
+  v("end", c.end, "the last rate is the first divided by this", at_least(1));
+  v("cosine", c.cosine, "rise and fall along a cosine; false: along a line");
+  v("three_phases", c.three_phases, "fall to the first rate as fast as it rose, then to the last");
 }
 
 struct ScheduleConfig {
   Decay decay = Decay::linear;
   int64_t warmup_steps = 0;
-  double floor = 0;
+  double warmup_start = 0, floor = 0, cycles = 0, power = 1, gamma = 0.9;
+  int64_t decay_steps = 0, timescale = 0, every = 1, growth = 1;
+  std::vector<int64_t> milestones = {};
+  Count count = Count::steps;
+  OneCycleConfig one_cycle = {};
 };
 template <class V>
 void fields(V& v, ScheduleConfig& c) {
   v("decay", c.decay, "what the learning rate does after the warm-up");
-  v("warmup_steps", c.warmup_steps, "steps of linear rise from 0", at_least(0));
-  v("floor", c.floor, "share of the peak that linear and cosine decay end at", range(0, 1));
+  v("warmup_steps", c.warmup_steps, "steps of linear rise", at_least(0));
+  v("warmup_start", c.warmup_start, "share of the peak that the warm-up rises from", range(0, 1));
+  v("floor", c.floor,
+    "share of the peak that linear, cosine, polynomial and stable decay and restarts fall to",
+    range(0, 1));
+  v("cycles", c.cycles,
+    "cosine: waves, 0 = half a wave; cosine_restarts: falls of equal length, 0 = one", at_least(0));
+  v("power", c.power, "polynomial: exponent of the share of steps left", above(0));
+  v("gamma", c.gamma, "step, multi_step, exponential: factor of each drop", range(1e-9, 1));
+  v("decay_steps", c.decay_steps,
+    "stable: steps of cosine fall at the end; 0 = a tenth of all; warm_restarts: of the first fall",
+    at_least(0));
+  v("timescale", c.timescale,
+    "inverse_sqrt: steps until the fall is felt; 0 = those of the warm-up", at_least(0));
+  v("every", c.every, "step: counts between drops", at_least(1));
+  v("growth", c.growth, "warm_restarts: each fall takes so many times as long as the last",
+    at_least(1));
+  v("milestones", c.milestones, "multi_step: counts after which the rate drops", at_least(0));
+  v("count", c.count, "what step, multi_step and exponential count: steps or epochs");
+  v("one_cycle", c.one_cycle, "options of one_cycle, which has no warm-up of its own");
 }
 
-// The factor on the peak learning rate at a step, counted from 1. Step `warmup_steps` has factor 1;
-// linear and cosine reach the floor at `total`; inverse_sqrt is sqrt(warmup / step).
-double schedule_factor(const ScheduleConfig& config, int64_t step, int64_t total);
+// Where a training stands when a step begins.
+struct Moment {
+  int64_t step = 1;   // counted from 1
+  int64_t total = 1;  // steps of the whole training
+  int64_t epoch = 0;  // counted from 0
+};
+
+// The factor on the peak learning rate at a step. Step `warmup_steps` has factor 1; linear, cosine
+// and polynomial decay reach the floor at `total`; inverse_sqrt is sqrt(warmup / step). Drops and
+// falls that repeat count from the first step after the warm-up.
+double schedule_factor(const ScheduleConfig& config, const Moment& moment);
 
 }  // namespace longbow

@@ -161,7 +161,9 @@ class Trainer {
       now_.tokens += static_cast<double>(batches.back().real_tokens);
     }
     const double rate = train.optimizer.learning_rate *
-                        schedule_factor(train.schedule, now_.step + 1, train.max_steps);
+                        schedule_factor(train.schedule, {.step = now_.step + 1,
+                                                         .total = train.max_steps,
+                                                         .epoch = now_.position.epoch});
     const auto work = [&] { step_.run(batches, now_.step * train.accumulate, rate); };
     if (padded > largest_) {  // counting costs a little time, so only the largest batches are
       largest_ = padded;

@@ -13,10 +13,14 @@ namespace {
 constexpr int64_t kTotal = 100, kWarmup = 10;
 
 double at_step(Decay decay, int64_t step, double floor = 0) {
-  return schedule_factor({.decay = decay, .warmup_steps = kWarmup, .floor = floor}, step, kTotal);
+  return schedule_factor({.decay = decay, .warmup_steps = kWarmup, .floor = floor},
+                         {.step = step, .total = kTotal});
 }
 
-constexpr Decay kAll[] = {Decay::constant, Decay::linear, Decay::cosine, Decay::inverse_sqrt};
+constexpr Decay kAll[] = {Decay::constant,     Decay::linear,          Decay::cosine,
+                          Decay::inverse_sqrt, Decay::cosine_restarts, Decay::warm_restarts,
+                          Decay::polynomial,   Decay::stable,          Decay::step,
+                          Decay::multi_step,   Decay::exponential};
 
 TEST(Schedule, EveryKindRisesLinearlyToOneAtTheEndOfTheWarmUp) {
   for (const auto decay : kAll)
@@ -50,48 +54,136 @@ TEST(Schedule, InverseSqrtIsTheRootOfWarmUpOverStep) {
 
 TEST(Schedule, WithoutAWarmUpTheFirstStepIsFull) {
   for (const auto decay : kAll)
-    EXPECT_GE(schedule_factor({.decay = decay}, 1, kTotal), 0.99) << static_cast<int>(decay);
+    EXPECT_GE(schedule_factor({.decay = decay}, {.step = 1, .total = kTotal}), 0.99)
+        << static_cast<int>(decay);
 }
 
 TEST(Schedule, AWarmUpAsLongAsTheTrainingIsAllowed) {
-  EXPECT_EQ(schedule_factor({.decay = Decay::linear, .warmup_steps = 5}, 5, 5), 1);
-  EXPECT_EQ(schedule_factor({.decay = Decay::cosine, .warmup_steps = 9}, 5, 5), 5.0 / 9);
+  EXPECT_EQ(schedule_factor({.decay = Decay::linear, .warmup_steps = 5}, {.step = 5, .total = 5}),
+            1);
+  EXPECT_EQ(schedule_factor({.decay = Decay::cosine, .warmup_steps = 9}, {.step = 5, .total = 5}),
+            5.0 / 9);
+}
+
+TEST(Schedule, DropsCountStepsOrEpochs) {
+  ScheduleConfig config = {.decay = Decay::step, .warmup_steps = 4, .gamma = 0.5, .every = 3};
+  std::vector<double> factors;
+  for (int64_t step = 1; step <= 11; ++step)
+    factors.push_back(schedule_factor(config, {.step = step, .total = 100, .epoch = step / 8}));
+  EXPECT_EQ(factors, (std::vector<double>{0.25, 0.5, 0.75, 1, 1, 1, 0.5, 0.5, 0.5, 0.25, 0.25}));
+  config.count = Count::epochs;
+  config.every = 2;
+  const auto in_epoch = [&](int64_t epoch) {
+    return schedule_factor(config, {.step = 50 + epoch, .total = 100, .epoch = epoch});
+  };
+  EXPECT_EQ(in_epoch(1), 1);
+  EXPECT_EQ(in_epoch(2), 0.5);
+  EXPECT_EQ(in_epoch(5), 0.25);
+  config.decay = Decay::exponential;
+  EXPECT_EQ(in_epoch(3), 0.125);
+  config.decay = Decay::multi_step;
+  config.milestones = {1, 4};
+  EXPECT_EQ(in_epoch(0), 1);
+  EXPECT_EQ(in_epoch(3), 0.5);
+  EXPECT_EQ(in_epoch(4), 0.25);
+}
+
+TEST(Schedule, StableFallsInTheLastTenthUnlessToldOtherwise) {
+  EXPECT_EQ(at_step(Decay::stable, 90), 1);
+  EXPECT_NEAR(at_step(Decay::stable, 95, 0.2), 0.6, 1e-15);
+  EXPECT_NEAR(at_step(Decay::stable, 100, 0.2), 0.2, 1e-15);
 }
 
 struct Published {
+  size_t index;  // in the file
   const char* name;
   ScheduleConfig config;
   int64_t total;
+  double peak = 0.5;
 };
 
-// Their rates count updates from 0 and ours from 1, so that our first update does something: our
-// step t is theirs.
+std::vector<Published> published() {
+  ScheduleConfig three = {.decay = Decay::one_cycle}, straight = three;
+  three.one_cycle = {.rising = 0.2, .start = 10, .end = 100, .cosine = false, .three_phases = true};
+  straight.one_cycle.cosine = false;
+  return {
+      {0, "linear", {.decay = Decay::linear, .warmup_steps = 10}, 100},
+      {1, "linear, no warm-up", {.decay = Decay::linear}, 80},
+      {2, "constant with warm-up", {.decay = Decay::constant, .warmup_steps = 10}, 100},
+      {3, "cosine", {.decay = Decay::cosine, .warmup_steps = 10}, 100},
+      {4, "cosine, 1.5 cycles", {.decay = Decay::cosine, .warmup_steps = 10, .cycles = 1.5}, 100},
+      {5,
+       "cosine with restarts",
+       {.decay = Decay::cosine_restarts, .warmup_steps = 10, .cycles = 3},
+       100},
+      {6, "inverse square root", {.decay = Decay::inverse_sqrt, .warmup_steps = 10}, 100},
+      {7,
+       "inverse square root, timescale",
+       {.decay = Decay::inverse_sqrt, .warmup_steps = 10, .timescale = 25},
+       100},
+      {8,
+       "polynomial",
+       {.decay = Decay::polynomial, .warmup_steps = 10, .floor = 0.0001 / 0.5, .power = 2},
+       100},
+      {9,
+       "polynomial, power 1",
+       {.decay = Decay::polynomial, .warmup_steps = 10, .floor = 1e-7 / 0.5},
+       85},
+      {10,
+       "get_wsd_schedule",
+       {.decay = Decay::stable,
+        .warmup_steps = 10,
+        .warmup_start = 0.1,
+        .floor = 0.1,
+        .decay_steps = 20},
+       70},
+      {11,
+       "get_cosine_with_min_lr_schedule_with_warmup",
+       {.decay = Decay::cosine, .warmup_steps = 10, .floor = 0.2},
+       100},
+      {12, "StepLR", {.decay = Decay::step, .gamma = 0.5, .every = 13}, 100},
+      {13,
+       "MultiStepLR",
+       {.decay = Decay::multi_step, .gamma = 0.3, .milestones = {5, 30, 31, 80}},
+       100},
+      {14, "ExponentialLR", {.decay = Decay::exponential, .gamma = 0.97}, 100},
+      {15, "CosineAnnealingLR", {.decay = Decay::cosine, .floor = 0.02, .cycles = 1.25}, 100},
+      {16,
+       "CosineAnnealingWarmRestarts",
+       {.decay = Decay::warm_restarts, .floor = 0.002, .decay_steps = 10, .growth = 2},
+       100},
+      {17, "CosineAnnealingWarmRestarts", {.decay = Decay::warm_restarts, .decay_steps = 15}, 100},
+      {18, "OneCycleLR", straight, 100, 1.0},
+      {19, "OneCycleLR", three, 100, 0.8},
+      {20, "OneCycleLR", {.decay = Decay::one_cycle}, 100, 0.8},
+      {21, "LinearLR", {.decay = Decay::constant, .warmup_steps = 20, .warmup_start = 0.1}, 100},
+      {22, "PolynomialLR", {.decay = Decay::polynomial, .power = 1.7}, 60},
+  };
+}
+
+// Of the schedules that repeat or drop, the first update is our step 1. The others count updates
+// from 0, where a warm-up does nothing; ours leave that one out, and step t is theirs.
+int64_t first_update(Decay decay) {
+  return decay == Decay::step || decay == Decay::multi_step || decay == Decay::exponential ||
+                 decay == Decay::warm_restarts || decay == Decay::one_cycle
+             ? 0
+             : 1;
+}
+
 TEST(Schedule, AgreesWithThePublishedRates) {
   const auto vectors = parity("formats/schedules.json");
   if (vectors.is_null()) GTEST_SKIP() << kNoParity;
-  const std::vector<Published> cases = {
-      {"linear", {.decay = Decay::linear, .warmup_steps = 10}, 100},
-      {"linear, no warm-up", {.decay = Decay::linear}, 80},
-      {"constant with warm-up", {.decay = Decay::constant, .warmup_steps = 10}, 100},
-      {"cosine", {.decay = Decay::cosine, .warmup_steps = 10}, 100},
-      {"inverse square root", {.decay = Decay::inverse_sqrt, .warmup_steps = 10}, 100},
-      {"get_cosine_with_min_lr_schedule_with_warmup",
-       {.decay = Decay::cosine, .warmup_steps = 10, .floor = 0.2},
-       100},
-  };
-  size_t found = 0;
-  for (const auto& [name, config, total] : cases)
-    for (const auto& schedule : vectors.at("schedules")) {
-      if (schedule.at("name") != name) continue;
-      ++found;
-      const auto& rates = schedule.at("lr");
-      for (size_t step = 1; step < rates.size(); ++step)
-        EXPECT_NEAR(schedule.at("base_lr").get<double>() *
-                        schedule_factor(config, static_cast<int64_t>(step), total),
-                    rates[step].get<double>(), 1e-12)
-            << name << " at " << step;
-    }
-  EXPECT_EQ(found, cases.size());
+  const auto& schedules = vectors.at("schedules");
+  ASSERT_EQ(published().size(), schedules.size());
+  for (const auto& [index, name, config, total, peak] : published()) {
+    ASSERT_EQ(schedules.at(index).at("name"), name);
+    const auto& rates = schedules.at(index).at("lr");
+    const auto first = first_update(config.decay);
+    for (int64_t update = first; update < static_cast<int64_t>(rates.size()); ++update)
+      EXPECT_NEAR(peak * schedule_factor(config, {.step = update + 1 - first, .total = total}),
+                  rates[static_cast<size_t>(update)].get<double>(), 1e-12)
+          << name << " " << index << " at " << update;
+  }
 }
 
 }  // namespace
