@@ -124,11 +124,15 @@ void write_file(const std::string& path, const std::string& contents) {
   sync_folder(target);
 }
 
-void append_line(const std::string& path, const std::string& line) {
+void append_bytes(const std::string& path, const std::string& bytes) {
   require_parent(path);
   Descriptor file(path, O_WRONLY | O_CREAT | O_APPEND);
-  if (!file.is_open() || !file.write(line + "\n") || !file.close())
+  if (!file.is_open() || !file.write(bytes) || !file.close())
     fail(path, "cannot be written", errno);
+}
+
+void append_line(const std::string& path, const std::string& line) {
+  append_bytes(path, line + "\n");
 }
 
 }  // namespace longbow

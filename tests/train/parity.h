@@ -10,13 +10,17 @@ namespace longbow {
 
 inline constexpr auto kNoParity = "no folder of published numbers; set LONGBOW_PARITY";
 
-// Null when this machine has no such file.
-inline nlohmann::json parity(const std::string& name) {
+inline std::string parity_file(const std::string& name) {
   const char* given = std::getenv("LONGBOW_PARITY");
   const std::filesystem::path root =
       given ? std::filesystem::path(given)
             : std::filesystem::path(LONGBOW_SOURCE_DIR) / "../shared/data/parity";
-  std::ifstream file(root / name);
+  return (root / name).string();
+}
+
+// Null when this machine has no such file.
+inline nlohmann::json parity(const std::string& name) {
+  std::ifstream file(parity_file(name));
   return file ? nlohmann::json::parse(file) : nlohmann::json();
 }
 
