@@ -3,6 +3,7 @@
 // are here, for runs that are to be repeated.
 #include <ATen/ATen.h>
 
+#include <cmath>
 #include <limits>
 
 #include "longbow/train/optimizer.h"

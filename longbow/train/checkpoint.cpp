@@ -27,7 +27,8 @@ void fields(V& v, Progressed& p) {
   v("position", p.position, "where the data continues");
   v("best", p.best, "best validation score");
   v("best_step", p.best_step, "its step");
-  v("stale", p.stale, "evaluations since");
+  v("stale", p.stale, "evaluations without a better score");
+  v("mark", p.mark, "the score that they are measured against");
   v("seconds", p.seconds, "training time");
   v("tokens", p.tokens, "real tokens seen");
   v("peak_bytes", p.peak_bytes, "most memory of a step");
@@ -79,7 +80,7 @@ std::vector<int64_t> steps_in(const fs::path& folder) {
 }  // namespace
 
 void save_checkpoint(const std::string& run, const Progressed& progressed, const Tensors& weights,
-                     const Tensors& optimizer, int64_t keep) {
+                     const Tensors& optimizer, const Keep& keep) {
   const auto folder = fs::path(run) / "checkpoints";
   const auto target = folder / std::to_string(progressed.step), draft = folder / "draft";
   fs::remove_all(draft);
@@ -90,8 +91,11 @@ void save_checkpoint(const std::string& run, const Progressed& progressed, const
   fs::remove_all(target);
   fs::rename(draft, target);
   auto steps = steps_in(folder);
-  for (int64_t i = 0; i + keep < static_cast<int64_t>(steps.size()); ++i)
-    fs::remove_all(folder / std::to_string(steps[static_cast<size_t>(i)]));
+  steps.resize(
+      static_cast<size_t>(std::max<int64_t>(static_cast<int64_t>(steps.size()) - keep.newest, 0)));
+  for (const auto step : steps)
+    if (step != keep.best && (keep.every == 0 || step % keep.every != 0))
+      fs::remove_all(folder / std::to_string(step));
 }
 
 std::optional<Checkpoint> newest_checkpoint(const std::string& run) {

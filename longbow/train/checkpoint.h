@@ -17,6 +17,7 @@ struct Progressed {
   SamplerPosition position = {};  // of the next batch
   double best = 0;                // validation score of the best weights, once there is one
   int64_t best_step = 0, stale = 0;
+  double mark = 0;  // validation score that patience counts from
   double seconds = 0, tokens = 0, peak_bytes = 0;
 };
 
@@ -25,10 +26,17 @@ Tensors weights_of(const torch::nn::Module& model);
 // Copies by name; what is missing, unexpected or of another shape is a UserError that lists it.
 void load_weights(torch::nn::Module& model, const Tensors& weights, const std::string& file);
 
+// Which checkpoints stay when another one is saved.
+struct Keep {
+  int64_t newest = 2;
+  int64_t every = 0;  // and those of steps that are multiples of this
+  int64_t best = 0;   // and that of this step
+};
+
 // checkpoints/<step>/ in a run folder: written beside and renamed, so a checkpoint exists whole or
 // not at all.
 void save_checkpoint(const std::string& run, const Progressed& progressed, const Tensors& weights,
-                     const Tensors& optimizer, int64_t keep);
+                     const Tensors& optimizer, const Keep& keep);
 struct Checkpoint {
   Progressed progressed;
   Tensors weights, optimizer;

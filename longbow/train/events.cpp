@@ -247,16 +247,15 @@ EventFile::EventFile(const std::string& folder, int64_t last_step) : path_(newes
   write_file(path_, kept.empty() ? framed(version_event(now())) : kept);
 }
 
-void EventFile::scalar(int64_t step, const std::string& tag, double value) {
-  append(scalar_event(now(), step, tag, static_cast<float>(value)));
+void EventFile::scalars(int64_t step, const std::vector<std::pair<std::string, double>>& values) {
+  std::string records;
+  for (const auto& [tag, value] : values)
+    records += framed(scalar_event(now(), step, tag, static_cast<float>(value)));
+  append_bytes(path_, records);
 }
 
 void EventFile::text(int64_t step, const std::string& tag, const std::string& text) {
-  append(text_event(now(), step, tag + "/text_summary", text));
-}
-
-void EventFile::append(const std::string& payload) {
-  append_bytes(path_, framed(payload));
+  append_bytes(path_, framed(text_event(now(), step, tag + "/text_summary", text)));
 }
 
 }  // namespace longbow

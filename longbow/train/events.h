@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace longbow {
@@ -36,12 +37,12 @@ std::vector<Event> parse_events(std::string_view bytes);
 class EventFile {
  public:
   EventFile(const std::string& folder, int64_t last_step);
-  void scalar(int64_t step, const std::string& tag, double value);
+  // By tag; one write for all of them.
+  void scalars(int64_t step, const std::vector<std::pair<std::string, double>>& values);
   void text(int64_t step, const std::string& tag, const std::string& text);
   const std::string& path() const { return path_; }
 
  private:
-  void append(const std::string& payload);
   std::string path_;
 };
 

@@ -65,7 +65,9 @@ void Optimizer::load(const Tensors& state) {
   const at::NoGradGuard no_grad;
   for (auto& [name, tensor] : this->state()) {
     const auto found = state.find(name);
-    TORCH_CHECK(found != state.end(), "optimizer state has no ", name);
+    if (found == state.end())
+      throw UserError("optimizer state has no " + name,
+                      "resume with the optimizer that the run began with");
     tensor.copy_(found->second);
   }
 }

@@ -1,8 +1,11 @@
 #pragma once
 #include <array>
 #include <functional>
+#include <map>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "longbow/core/fields.h"
 #include "longbow/train/weights.h"

@@ -1,10 +1,44 @@
 #include "longbow/train/run_config.h"
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 namespace fs = std::filesystem;
 
 namespace longbow {
+namespace {
+
+// What no single field can tell; `train` is the part of the tree, where there is one.
+void check_training(TrainConfig& config, const Node* train) {
+  const auto place_of = [&](const char* key) {
+    const auto* found = train ? train->find(key) : nullptr;
+    return found ? found->place : train ? train->place : Place{};
+  };
+  if (config.max_epochs > 0 && train && !train->find("max_steps")) config.max_steps = 0;
+  if (config.max_steps == 0 && config.max_epochs == 0)
+    throw UserError(place_of("max_steps"), "nothing says when training ends",
+                    "set train.max_steps or train.max_epochs");
+  const auto& schedule = config.schedule;
+  if (schedule.decay == Decay::one_cycle && schedule.warmup_steps > 0)
+    throw UserError(place_of("warmup_steps"), "one_cycle has no warm-up of its own",
+                    "leave train.warmup_steps out; train.one_cycle.rising is what it has instead");
+  if (schedule.decay == Decay::warm_restarts && schedule.decay_steps == 0)
+    throw UserError(place_of("decay"), "warm_restarts does not know how long its first fall is",
+                    "set train.decay_steps");
+  if (schedule.decay == Decay::multi_step && schedule.milestones.empty())
+    throw UserError(place_of("decay"), "multi_step does not know when to drop",
+                    "set train.milestones");
+  const auto& optimizer = config.optimizer;
+  if (optimizer.sgd.nesterov && (optimizer.sgd.momentum == 0 || optimizer.sgd.dampening > 0))
+    throw UserError(place_of("sgd"), "nesterov needs a momentum and no dampening",
+                    "set train.sgd.momentum");
+  if (optimizer.adafactor.warmup_init && !optimizer.adafactor.relative_step)
+    throw UserError(place_of("adafactor"), "warmup_init is a part of relative_step",
+                    "set train.adafactor.relative_step");
+}
+
+}  // namespace
 
 RunConfig read_run_config(const Node& tree) {
   auto config = read<RunConfig>(tree);
@@ -30,8 +64,28 @@ RunConfig read_run_config(const Node& tree) {
                       "make it with `longbow data make " + config.task + " --out DIR`");
     config.data.path = fs::absolute(config.data.path).lexically_normal().string();
   }
+  check_training(config.train, tree.find("train"));
   kind.check(config.model);
   return config;
+}
+
+int64_t total_steps(const TrainConfig& config, int64_t batches_per_epoch) {
+  if (config.max_epochs == 0) return config.max_steps;
+  const auto batches = std::ceil(config.max_epochs * static_cast<double>(batches_per_epoch));
+  const auto steps =
+      static_cast<int64_t>(std::ceil(batches / static_cast<double>(config.accumulate)));
+  return config.max_steps > 0 ? std::min(config.max_steps, steps) : steps;
+}
+
+StepConfig step_config(const RunConfig& config) {
+  const auto& train = config.train;
+  return {.precision = train.precision,
+          .optimizer = train.optimizer,
+          .average = train.average,
+          .graphs = train.graphs,
+          .anomaly = train.anomaly,
+          .nominal = static_cast<double>(train.sampler.batch_size * train.accumulate),
+          .seed = config.seed};
 }
 
 std::unique_ptr<Task> make_task(const RunConfig& config, at::Device device) {

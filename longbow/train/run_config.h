@@ -11,22 +11,28 @@ namespace longbow {
 
 struct TrainConfig {
   int64_t max_steps = 1000, accumulate = 1;
+  double max_epochs = 0;
   Normalise normalise = Normalise::targets;
   double label_smoothing = 0;
   Precision precision = Precision::fp32;
-  bool graphs = true;
+  bool graphs = true, anomaly = false, events = true;
   SamplerConfig sampler = {};
   LoaderConfig loader = {};
   OptimizerConfig optimizer = {};
+  AverageConfig average = {};
   ScheduleConfig schedule = {};
   int64_t log_every = 10, evaluate_every = 0, evaluate_samples = 0, checkpoint_every = 0,
-          keep_checkpoints = 2;
+          keep_checkpoints = 2, keep_every = 0;
+  bool keep_best = false;
   int64_t patience = 0;
-  double max_seconds = 0;
+  double min_delta = 0, max_seconds = 0;
 };
 template <class V>
 void fields(V& v, TrainConfig& c) {
-  v("max_steps", c.max_steps, "optimiser steps", at_least(1));
+  v("max_steps", c.max_steps, "optimiser steps; 0 = as many as max_epochs take", at_least(0));
+  v("max_epochs", c.max_epochs,
+    "stop after so many times through the data, if max_steps have not been done before; 0 = never",
+    at_least(0));
   v("accumulate", c.accumulate, "batches per step; the loss is a mean over all of them together",
     at_least(1));
   v("normalise", c.normalise,
@@ -38,7 +44,10 @@ void fields(V& v, TrainConfig& c) {
   fields(v, c.sampler);
   fields(v, c.loader);
   fields(v, c.optimizer);
+  fields(v, c.average);
   fields(v, c.schedule);
+  v("anomaly", c.anomaly, "say where the first number that is not finite comes from; slow");
+  v("events", c.events, "write an event file for TensorBoard");
   v("log_every", c.log_every, "steps between training lines in metrics.jsonl", at_least(1));
   v("evaluate_every", c.evaluate_every, "steps between evaluations; 0 = at the end only",
     at_least(0));
@@ -47,8 +56,11 @@ void fields(V& v, TrainConfig& c) {
   v("checkpoint_every", c.checkpoint_every, "steps between checkpoints; 0 = at the end only",
     at_least(0));
   v("keep_checkpoints", c.keep_checkpoints, "newest checkpoints to keep", at_least(1));
+  v("keep_every", c.keep_every, "keep those of every so many steps too; 0 = none", at_least(0));
+  v("keep_best", c.keep_best, "save one at each best evaluation too, and keep the last of them");
   v("patience", c.patience, "stop after so many evaluations without a better score; 0 = never",
     at_least(0));
+  v("min_delta", c.min_delta, "by how much a score must be better for patience", at_least(0));
   v("max_seconds", c.max_seconds, "stop after so much training time; 0 = never", at_least(0));
 }
 
@@ -74,6 +86,10 @@ void fields(V& v, RunConfig& c) {
 // options, causal requests that cannot be met. A relative data.path is taken from the folder of the
 // file that names it, and is made absolute so that the written config can be read from anywhere.
 RunConfig read_run_config(const Node& tree);
+
+// How many optimiser steps it asks for, of a split with so many batches.
+int64_t total_steps(const TrainConfig& config, int64_t batches_per_epoch);
+StepConfig step_config(const RunConfig& config);
 
 // The task that a config describes, with its data loaded and its model built.
 std::unique_ptr<Task> make_task(const RunConfig& config, at::Device device);

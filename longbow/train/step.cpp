@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
 
+#include <cmath>
+
 namespace longbow {
 namespace {
 
@@ -27,7 +29,10 @@ Step::Step(Task& task, const StepConfig& config)
       config_(config),
       weights_(task.model(), type_of(config.precision)),
       optimizer_(make_optimizer(weights_.all(), config.optimizer)),
-      replay_(make_replay(task.device(), config.graphs)),
+      average_(config.average.ema > 0 ? std::make_unique<Average>(weights_.all(), config.average)
+                                      : nullptr),
+      anomaly_(config.anomaly ? std::make_unique<Anomaly>(weights_.all()) : nullptr),
+      replay_(make_replay(task.device(), config.graphs && !config.anomaly)),
       random_(Random::from_seed(config.seed, 0, task.device())) {
   const auto options = at::TensorOptions(at::kFloat).device(task.device());
   rate_ = at::zeros({}, options);
@@ -41,6 +46,7 @@ Step::Step(Task& task, const StepConfig& config)
 void Step::run(const std::vector<Batch>& batches, int64_t draw, double learning_rate) {
   for (auto& [name, sum] : sums_) sum.zero_();
   rate_.fill_(learning_rate);
+  if (anomaly_) anomaly_->restart();
   for (const auto& given : batches) {
     random_.key.select(0, 1).fill_(draw++);
     const auto key = shape_key(given);
@@ -61,7 +67,9 @@ const Batch& Step::settled(const std::string& key, const Batch& batch) {
 }
 
 void Step::add(const Batch& batch) {
-  const auto outcome = task_.run(batch, random_);
+  Outcome outcome;
+  const auto forward = [&] { outcome = task_.run(batch, random_); };
+  anomaly_ ? anomaly_->watch(forward) : forward();
   (outcome.loss * (loss_scale_ / config_.nominal)).backward();
   for (const auto& [name, value] : outcome.sums) {
     auto& sum = sums_[name];
@@ -79,14 +87,16 @@ void Step::update() {
   const auto norm = optimizer_->step(rate_, scale.to(at::kFloat), scaling);
   sums_.at("gradient_norm").copy_(norm);
   weights_.publish();
+  const auto overflow = scaling ? norm.isfinite().logical_not().to(at::kFloat) : Tensor();
+  if (average_) average_->update(overflow);
   if (!scaling) return;
-  const auto overflow = norm.isfinite().logical_not().to(at::kFloat);
   at::_amp_update_scale_(loss_scale_, growth_, overflow, /*growth=*/2.0, /*backoff=*/0.5,
                          /*interval=*/2000);
 }
 
 Tensors Step::state() const {
   auto state = optimizer_->state();
+  if (average_) state.merge(average_->state());
   state["loss_scale"] = loss_scale_;
   state["loss_scale_growth"] = growth_;
   return state;
@@ -94,8 +104,30 @@ Tensors Step::state() const {
 
 void Step::load(const Tensors& state) {
   optimizer_->load(state);
+  if (average_) average_->load(state);
   loss_scale_.copy_(state.at("loss_scale"));
   growth_.copy_(state.at("loss_scale_growth"));
+}
+
+void Step::exchange() {
+  if (!average_) return;
+  average_->exchange();
+  weights_.publish();
+}
+
+std::string Step::anomaly() const {
+  if (!anomaly_) return "";
+  const auto loss = sums_.at("loss").item<double>();
+  const auto norm = sums_.at("gradient_norm").item<double>();
+  const auto where = [](const std::string& found) { return found.empty() ? "nowhere" : found; };
+  if (!std::isfinite(loss))
+    return "the loss is " + std::to_string(loss) +
+           "; the first output that is not finite is that of " + where(anomaly_->output());
+  // The scale of an fp16 loss is found by overflows; they are skipped.
+  if (!std::isfinite(norm) && config_.precision != Precision::fp16)
+    return "the gradient norm is " + std::to_string(norm) +
+           "; the first gradient that is not finite is that of " + where(anomaly_->gradient());
+  return "";
 }
 
 }  // namespace longbow

@@ -1,7 +1,14 @@
 #pragma once
 // One optimiser step: forward and backward over some batches, then the update. Nothing in it waits
 // for the device, and its shapes are those of the batches, so that a GPU can replay it.
+#include <array>
+#include <memory>
+#include <string>
+#include <string_view>
+
 #include "longbow/tasks/task.h"
+#include "longbow/train/anomaly.h"
+#include "longbow/train/average.h"
 #include "longbow/train/optimizer.h"
 #include "longbow/train/replay.h"
 
@@ -15,8 +22,10 @@ constexpr std::array<std::string_view, 4> names_of(Precision) {
 struct StepConfig {
   Precision precision = Precision::fp32;
   OptimizerConfig optimizer = {};
-  bool graphs = true;  // replay the step on a GPU
-  double nominal = 1;  // about how many losses a step adds up; keeps gradients in range
+  AverageConfig average = {};
+  bool graphs = true;    // replay the step on a GPU
+  bool anomaly = false;  // look for the first number that is not finite; nothing is replayed
+  double nominal = 1;    // about how many losses a step adds up; keeps gradients in range
   uint64_t seed = 1;
 };
 
@@ -30,8 +39,12 @@ class Step {
   // Of the last step, on the device: the task's sums, and "gradient_norm".
   const Tensors& sums() const { return sums_; }
   Weights& weights() { return weights_; }
-  Tensors state() const;  // of the optimiser and the loss scale
+  Tensors state() const;  // of the optimiser, the average and the loss scale
   void load(const Tensors& state);
+  // With an average: it becomes what the model reads, and the next call undoes that.
+  void exchange();
+  // Of the last step, with `anomaly`: where its loss or gradients stopped being finite, or "".
+  std::string anomaly() const;
 
  private:
   void add(const Batch& batch);
@@ -42,11 +55,25 @@ class Step {
   StepConfig config_;
   Weights weights_;
   std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<Average> average_;  // or none
+  std::unique_ptr<Anomaly> anomaly_;  // or none
   std::unique_ptr<Replay> replay_;
   Random random_;
   Tensor rate_, loss_scale_, growth_;
   Tensors sums_;
   std::map<std::string, Batch> batches_;  // where a replayed step reads
+};
+
+// While one lives, the model is the average of its weights, where there is one.
+class Averaged {
+ public:
+  explicit Averaged(Step& step) : step_(step) { step_.exchange(); }
+  ~Averaged() { step_.exchange(); }
+  Averaged(const Averaged&) = delete;
+  Averaged& operator=(const Averaged&) = delete;
+
+ private:
+  Step& step_;
 };
 
 }  // namespace longbow

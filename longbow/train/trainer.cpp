@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <filesystem>
-#include <sstream>
 
 #include "longbow/core/file.h"
 #include "longbow/nn/meter.h"
@@ -13,6 +12,7 @@
 #include "longbow/train/checkpoint.h"
 #include "longbow/train/interruption.h"
 #include "longbow/train/readback.h"
+#include "longbow/train/run_log.h"
 
 namespace fs = std::filesystem;
 
@@ -23,21 +23,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-// Lines after the checkpoint will be written again, so they go; what came before stays as it is.
-void cut_metrics(const std::string& file, int64_t last_step) {
-  if (!fs::exists(file)) return;
-  std::istringstream lines(read_file(file));
-  std::string kept;
-  for (std::string line; std::getline(lines, line);) {
-    if (line.empty() || line.back() != '}') continue;
-    const auto entry = parse_json(line, file);
-    if (const auto* split = entry.find("split"); split && split->text == "test") continue;
-    if (const auto* step = entry.find("step"); step && as_integer(*step, "step") <= last_step)
-      kept += line + "\n";
-  }
-  write_file(file, kept);
 }
 
 // A resumed run may be longer or use other threads, but it must learn the same thing with the same
@@ -80,13 +65,9 @@ class Trainer {
         loader_(task_->splits().train,
                 Sampler(lengths_of(*task_->splits().train), config.train.sampler, config.seed),
                 config.train.loader),
-        step_(*task_, {.precision = config.train.precision,
-                       .optimizer = config.train.optimizer,
-                       .graphs = config.train.graphs,
-                       .nominal = static_cast<double>(config.train.sampler.batch_size *
-                                                      config.train.accumulate),
-                       .seed = config.seed}),
-        readback_(options.device) {
+        step_(*task_, step_config(config)),
+        readback_(options.device),
+        total_(total_steps(config.train, loader_.batches_per_epoch())) {
     prepare_folder();
   }
 
@@ -96,13 +77,13 @@ class Trainer {
     info(fmt::format("{}: {} parameters, {} training samples, {}", options_.label,
                      human_count(static_cast<double>(task_->parameter_count())),
                      task_->splits().train->size(), options_.out));
-    Progress bar(options_.label, train.max_steps, options_.progress);
+    Progress bar(options_.label, total_, options_.progress);
     Stopwatch watch(now_.seconds);
     watch.go_on();
     bool stopped = false;
-    while (now_.step < train.max_steps && !stopped) {
+    while (now_.step < total_ && !stopped) {
       step(bar, watch);
-      const bool last = now_.step == train.max_steps;
+      const bool last = now_.step == total_;
       const bool out_of_time = train.max_seconds > 0 && now_.seconds >= train.max_seconds;
       const bool evaluates = last || out_of_time || every(train.evaluate_every);
       const int signal = interruption.signal();  // one that comes later waits for the next step
@@ -113,7 +94,8 @@ class Trainer {
       now_.seconds = watch.seconds();
       if (evaluates) validate();
       stopped = out_of_time || (train.patience > 0 && now_.stale >= train.patience);
-      if (saves || stopped) save();
+      const bool is_best = train.keep_best && evaluates && now_.best_step == now_.step;
+      if (saves || stopped || is_best) save();
       if (signal && !last && !stopped) {
         bar.finish();
         throw Interrupted(signal);
@@ -148,7 +130,8 @@ class Trainer {
       step_.load(checkpoint->optimizer);
       loader_.seek(now_.position);
     }
-    cut_metrics(in_run("metrics.jsonl"), now_.step);
+    log_ = std::make_unique<RunLog>(options_.out, now_.step, config_.train.events);
+    log_->text("config", "```yaml\n" + to_yaml(tree) + "```");
   }
 
   void step(Progress& bar, const Stopwatch& watch) {
@@ -160,10 +143,10 @@ class Trainer {
       padded = std::max(padded, batches.back().tokens.numel());
       now_.tokens += static_cast<double>(batches.back().real_tokens);
     }
-    const double rate = train.optimizer.learning_rate *
-                        schedule_factor(train.schedule, {.step = now_.step + 1,
-                                                         .total = train.max_steps,
-                                                         .epoch = now_.position.epoch});
+    const double rate =
+        train.optimizer.learning_rate *
+        schedule_factor(train.schedule,
+                        {.step = now_.step + 1, .total = total_, .epoch = now_.position.epoch});
     const auto work = [&] { step_.run(batches, now_.step * train.accumulate, rate); };
     if (padded > largest_) {  // counting costs a little time, so only the largest batches are
       largest_ = padded;
@@ -172,6 +155,8 @@ class Trainer {
     } else {
       work();
     }
+    if (const auto found = step_.anomaly(); !found.empty())
+      throw std::runtime_error(fmt::format("step {}: {}", now_.step + 1, found));
     for (const auto& module : task_->model().modules())
       if (auto* part = dynamic_cast<Part*>(module.get())) part->after_step(now_.step);
     now_.position = batches.back().after;
@@ -181,7 +166,7 @@ class Trainer {
   }
 
   void report(Progress& bar, double rate) {
-    if (every(config_.train.log_every) || now_.step == config_.train.max_steps || now_.step == 1)
+    if (every(config_.train.log_every) || now_.step == total_ || now_.step == 1)
       readback_.send(step_.sums(), [this, rate, at = now_](const Readback::Numbers& numbers) {
         log(numbers, rate, at);
       });
@@ -208,31 +193,30 @@ class Trainer {
                              {"gradient_norm", numbers.at("gradient_norm")},
                              {"tokens_per_second", at.tokens / at.seconds},
                              {"seconds", at.seconds}});
-    write_metrics("train", at.step, line);
+    log_->write("train", at.step, line);
   }
 
-  void write_metrics(const char* split, int64_t step,
-                     const std::vector<std::pair<std::string, double>>& values) {
-    Node line = Node::map({{"step", Node::integer(step)}, {"split", Node::string(split)}});
-    for (const auto& [name, value] : values) line[name] = Node::number(value);
-    append_line(in_run("metrics.jsonl"), to_json(line));
-  }
   void write_metrics(const char* split, const Evaluation& evaluation) {
     std::vector<std::pair<std::string, double>> line;
     for (const auto& metric : evaluation.metrics) line.emplace_back(metric.name, metric.value);
-    write_metrics(split, now_.step, line);
+    log_->write(split, now_.step, line);
   }
 
   void validate() {
     const auto& train = config_.train;
+    const Averaged averaged(step_);
     const auto found =
         evaluate(*task_, *task_->splits().valid, train.sampler, train.evaluate_samples);
     write_metrics("valid", found);
     const auto& first = found.metrics.front();
-    const bool better = now_.best_step == 0 || (first.larger_is_better ? first.value > now_.best
-                                                                       : first.value < now_.best);
-    now_.stale = better ? 0 : now_.stale + 1;
-    if (!better) return;
+    const auto gain = [&](double before) {
+      return first.larger_is_better ? first.value - before : before - first.value;
+    };
+    const bool is_first = now_.best_step == 0;
+    const bool counts = is_first || gain(now_.mark) > train.min_delta;
+    now_.stale = counts ? 0 : now_.stale + 1;
+    if (counts) now_.mark = first.value;
+    if (!is_first && gain(now_.best) <= 0) return;
     now_.best = first.value;
     now_.best_step = now_.step;
     save_safetensors(in_run("best.safetensors"), step_.weights().saved(),
@@ -241,7 +225,9 @@ class Trainer {
 
   void save() {
     save_checkpoint(options_.out, now_, step_.weights().saved(), step_.state(),
-                    config_.train.keep_checkpoints);
+                    {.newest = config_.train.keep_checkpoints,
+                     .every = config_.train.keep_every,
+                     .best = config_.train.keep_best ? now_.best_step : 0});
   }
 
   Result conclude() {
@@ -276,6 +262,8 @@ class Trainer {
   Loader loader_;
   Step step_;
   Readback readback_;
+  int64_t total_;  // steps
+  std::unique_ptr<RunLog> log_;
   Progressed now_;
   int64_t largest_ = 0;
   double loss_ = 0;  // the last that arrived

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "longbow/nn/site.h"
 #include "tests/support/tensor.h"
 #include "tests/train/scratch.h"
@@ -17,6 +19,7 @@ const Progressed kProgressed = {.step = 7,
                                 .best = 0.625,
                                 .best_step = 4,
                                 .stale = 1,
+                                .mark = 0.5,
                                 .seconds = 1.5,
                                 .tokens = 12345,
                                 .peak_bytes = 77};
@@ -25,7 +28,7 @@ const Tensors kMoments = {{"a.mean", at::full({2, 3}, 0.1, at::kFloat)}};
 
 TEST(Checkpoint, ComesBackAsItWasSaved) {
   const auto run = scratch();
-  save_checkpoint(run, kProgressed, kWeights, kMoments, 2);
+  save_checkpoint(run, kProgressed, kWeights, kMoments, {.newest = 2});
   const auto found = newest_checkpoint(run);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->progressed.step, 7);
@@ -33,6 +36,7 @@ TEST(Checkpoint, ComesBackAsItWasSaved) {
   EXPECT_EQ(found->progressed.best, 0.625);
   EXPECT_EQ(found->progressed.best_step, 4);
   EXPECT_EQ(found->progressed.stale, 1);
+  EXPECT_EQ(found->progressed.mark, 0.5);
   EXPECT_EQ(found->progressed.seconds, 1.5);
   EXPECT_EQ(found->progressed.tokens, 12345);
   EXPECT_EQ(found->progressed.peak_bytes, 77);
@@ -42,13 +46,15 @@ TEST(Checkpoint, ComesBackAsItWasSaved) {
 
 TEST(Checkpoint, TheNewestByNumberIsTaken) {
   const auto run = scratch();
-  for (int64_t step : {9, 10, 8}) save_checkpoint(run, {.step = step}, kWeights, kMoments, 5);
+  for (int64_t step : {9, 10, 8})
+    save_checkpoint(run, {.step = step}, kWeights, kMoments, {.newest = 5});
   EXPECT_EQ(newest_checkpoint(run)->progressed.step, 10);
 }
 
 TEST(Checkpoint, OnlyTheNewestAreKept) {
   const auto run = scratch();
-  for (int64_t step : {8, 9, 10, 11}) save_checkpoint(run, {.step = step}, kWeights, kMoments, 2);
+  for (int64_t step : {8, 9, 10, 11})
+    save_checkpoint(run, {.step = step}, kWeights, kMoments, {.newest = 2});
   std::vector<std::string> left;
   for (const auto& entry : fs::directory_iterator(fs::path(run) / "checkpoints"))
     left.push_back(entry.path().filename().string());
@@ -56,12 +62,23 @@ TEST(Checkpoint, OnlyTheNewestAreKept) {
   EXPECT_EQ(left, (std::vector<std::string>{"10", "11"}));
 }
 
+TEST(Checkpoint, TheBestAndEverySoManyStayToo) {
+  const auto run = scratch();
+  for (int64_t step = 1; step <= 12; ++step)
+    save_checkpoint(run, {.step = step}, kWeights, kMoments,
+                    {.newest = 1, .every = 5, .best = std::min<int64_t>(step, 7)});
+  std::set<std::string> left;
+  for (const auto& entry : fs::directory_iterator(fs::path(run) / "checkpoints"))
+    left.insert(entry.path().filename().string());
+  EXPECT_EQ(left, (std::set<std::string>{"5", "7", "10", "12"}));
+}
+
 TEST(Checkpoint, ADraftThatWasNeverFinishedIsNone) {
   const auto run = scratch();
   EXPECT_FALSE(newest_checkpoint(run));
   fs::create_directories(fs::path(run) / "checkpoints" / "draft");
   EXPECT_FALSE(newest_checkpoint(run));
-  save_checkpoint(run, {.step = 3}, kWeights, kMoments, 1);
+  save_checkpoint(run, {.step = 3}, kWeights, kMoments, {.newest = 1});
   EXPECT_EQ(newest_checkpoint(run)->progressed.step, 3);
   EXPECT_FALSE(fs::exists(fs::path(run) / "checkpoints" / "draft"));
 }

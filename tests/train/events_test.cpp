@@ -75,7 +75,7 @@ TEST(Events, AreThoseOfThePublishedFile) {
 TEST(Events, AFileIsNamedAsTensorBoardLooksForItAndStartsWithItsVersion) {
   const auto folder = scratch();
   EventFile file(folder, 0);
-  file.scalar(3, "train/loss", 0.5);
+  file.scalars(3, {{"train/loss", 0.5}});
   file.text(0, "config", "task: recall");
   const auto name = fs::path(file.path()).filename().string();
   EXPECT_TRUE(name.starts_with("events.out.tfevents.")) << name;
@@ -94,12 +94,13 @@ TEST(Events, AResumedFileGoesOnBehindItsLastStep) {
   const auto folder = scratch();
   {
     EventFile file(folder, 0);
-    for (int64_t step : {1, 2, 3, 4}) file.scalar(step, "train/loss", static_cast<double>(step));
-    file.scalar(2, "test/loss", 9);
+    for (int64_t step : {1, 2, 3, 4})
+      file.scalars(step, {{"train/loss", static_cast<double>(step)}});
+    file.scalars(2, {{"test/loss", 9}});
     append_bytes(file.path(), framed(scalar_event(0, 2, "torn", 1)).substr(0, 20));
   }
   EventFile file(folder, 2);
-  file.scalar(3, "train/loss", 7);
+  file.scalars(3, {{"train/loss", 7}});
   std::vector<std::pair<int64_t, float>> found;
   for (const auto& event : events_in(folder))
     if (event.version.empty()) found.emplace_back(event.step, event.value);

@@ -43,6 +43,36 @@ TEST(RunConfig, MistakesAreFoundBeforeAnyDataIsOpened) {
             "recall --out DIR`");
 }
 
+TEST(RunConfig, OptionsOfTheTrainingThatContradictEachOtherAreRefused) {
+  EXPECT_EQ(mistake("task: recall\ntrain: {max_steps: 0}"),
+            "run.yaml:2: nothing says when training ends; set train.max_steps or "
+            "train.max_epochs");
+  EXPECT_EQ(mistake("task: recall\ntrain:\n  decay: one_cycle\n  warmup_steps: 5"),
+            "run.yaml:4: one_cycle has no warm-up of its own; leave train.warmup_steps out; "
+            "train.one_cycle.rising is what it has instead");
+  EXPECT_EQ(mistake("task: recall\ntrain: {decay: warm_restarts}"),
+            "run.yaml:2: warm_restarts does not know how long its first fall is; set "
+            "train.decay_steps");
+  EXPECT_EQ(mistake("task: recall\ntrain: {decay: multi_step}"),
+            "run.yaml:2: multi_step does not know when to drop; set train.milestones");
+  EXPECT_EQ(mistake("task: recall\ntrain: {optimizer: sgd, sgd: {nesterov: true}}"),
+            "run.yaml:2: nesterov needs a momentum and no dampening; set train.sgd.momentum");
+  EXPECT_EQ(mistake("task: recall\ntrain: {adafactor: {warmup_init: true}}"),
+            "run.yaml:2: warmup_init is a part of relative_step; set "
+            "train.adafactor.relative_step");
+}
+
+TEST(RunConfig, EpochsAloneSetNoLimitOfSteps) {
+  const auto steps = [](const std::string& train) {
+    const auto config = read_run_config(parse_yaml("task: recall\ntrain: " + train, "run.yaml"));
+    return total_steps(config.train, 700);
+  };
+  EXPECT_EQ(steps("{max_epochs: 3}"), 2100);
+  EXPECT_EQ(steps("{max_epochs: 3, accumulate: 4}"), 525);
+  EXPECT_EQ(steps("{max_epochs: 3, max_steps: 50}"), 50);
+  EXPECT_EQ(steps("{}"), 1000);
+}
+
 TEST(RunConfig, ARelativePathIsTakenFromTheFileThatNamesIt) {
   const auto folder = scratch();
   std::filesystem::create_directories(folder + "/data");

@@ -22,6 +22,8 @@ Tensors eight_steps(at::Device device, const StepConfig& config, const std::stri
   }
   for (const auto& [name, value] : step.weights().saved())
     if (!name.ends_with("key.bias")) seen[name] = value.cpu();
+  for (const auto& [name, value] : step.state())
+    if (name.ends_with(".ema") && !name.ends_with("key.bias.ema")) seen[name] = value.cpu();
   return seen;
 }
 
@@ -38,6 +40,21 @@ TEST(StepCuda, AReplayedStepIsTheStep) {
           eight_steps(at::Device("cuda:0"), {.precision = precision, .nominal = 7}, attention);
       const auto plain = eight_steps(
           at::Device("cuda:0"), {.precision = precision, .graphs = false, .nominal = 7}, attention);
+      expect_alike(graphed, plain,
+                   precision == Precision::fp32 ? Tolerance{1e-4, 1e-3} : Tolerance{2e-2, 5e-2});
+    }
+}
+
+TEST(StepCuda, AReplayedStepIsTheStepOfEveryOptimiser) {
+  for (size_t i = 0; i < names_of(Method{}).size(); ++i)
+    for (const auto precision : {Precision::fp32, Precision::fp16}) {
+      SCOPED_TRACE(names_of(Method{})[i]);
+      StepConfig config = {.precision = precision, .average = {.ema = 0.9}, .nominal = 7};
+      config.optimizer.optimizer = static_cast<Method>(i);
+      config.optimizer.sgd = {.momentum = 0.9, .dampening = 0.1, .nesterov = false};
+      const auto graphed = eight_steps(at::Device("cuda:0"), config, "softmax");
+      config.graphs = false;
+      const auto plain = eight_steps(at::Device("cuda:0"), config, "softmax");
       expect_alike(graphed, plain,
                    precision == Precision::fp32 ? Tolerance{1e-4, 1e-3} : Tolerance{2e-2, 5e-2});
     }

@@ -6,11 +6,13 @@
 #include <csignal>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "longbow/core/file.h"
 #include "longbow/nn/safetensors.h"
 #include "longbow/train/checkpoint.h"
+#include "longbow/train/events.h"
 #include "longbow/train/interruption.h"
 #include "tests/support/tensor.h"
 #include "tests/train/scratch.h"
@@ -172,6 +174,162 @@ TEST(Trainer, StopsWhenItsTimeIsOver) {
   const auto result = run(config, scratch());
   EXPECT_LT(result.steps, 100000);
   EXPECT_GE(result.seconds, 0.05);
+}
+
+TEST(Trainer, StopsAfterItsEpochs) {
+  auto config = tiny();  // 96 samples in batches of 8
+  config.train.max_steps = 0;
+  config.train.max_epochs = 1.5;
+  EXPECT_EQ(run(config, scratch()).steps, 18);
+  config.train.accumulate = 4;
+  EXPECT_EQ(run(config, scratch()).steps, 5) << "18 batches are four steps and a half";
+  config.train.max_steps = 3;
+  EXPECT_EQ(run(config, scratch()).steps, 3);
+}
+
+TEST(Trainer, PatienceCountsOnlyWhatIsBetterByEnough) {
+  auto config = tiny();
+  config.train.max_steps = 40;
+  config.train.evaluate_every = 1;
+  config.train.patience = 30;
+  const auto folder = scratch();
+  EXPECT_GT(run(config, folder + "/any").best_step, 1);
+  config.train.patience = 5;
+  config.train.min_delta = 2;  // more than an accuracy can rise
+  const auto result = run(config, folder + "/much");
+  EXPECT_EQ(result.steps, 6);
+  double best = 0;
+  for (const auto& row : metrics(folder + "/much", "valid"))
+    best = std::max(best, row.at("accuracy").get<double>());
+  EXPECT_EQ(result.valid_score, best) << "the best weights are saved all the same";
+}
+
+TEST(Trainer, KeepsTheCheckpointsThatTheConfigNames) {
+  auto config = tiny();
+  config.train.evaluate_every = 1;
+  config.train.checkpoint_every = 1;
+  config.train.keep_checkpoints = 1;
+  config.train.keep_every = 5;
+  config.train.keep_best = true;
+  const auto folder = scratch();
+  const auto result = run(config, folder);
+  std::set<int64_t> left, want = {5, 10, 12, result.best_step};
+  for (const auto& entry : fs::directory_iterator(folder + "/checkpoints"))
+    left.insert(std::stoll(entry.path().filename().string()));
+  EXPECT_EQ(left, want);
+  EXPECT_FALSE(result.best_step == 5 || result.best_step == 10 || result.best_step == 12)
+      << "the best would be kept anyway; choose another seed";
+}
+
+// An average changes what is evaluated and saved, and nothing of the training.
+TEST(Trainer, EvaluatesAndSavesTheAverageOfTheWeights) {
+  for (const auto precision : {Precision::fp32, Precision::bf16}) {
+    auto config = tiny();
+    config.train.precision = precision;
+    const auto folder = scratch();
+    run(config, folder + "/plain");
+    config.train.average.ema = 0.8;
+    config.train.evaluate_every = 4;
+    config.train.checkpoint_every = 1;
+    config.train.keep_checkpoints = 99;
+    const auto result = run(config, folder + "/averaged");
+    EXPECT_EQ(losses(folder + "/averaged"), losses(folder + "/plain"));
+    Tensor sum = at::zeros({}, at::kDouble);
+    double shares = 0;
+    for (int64_t step = 1; step <= result.best_step; ++step) {
+      const auto file =
+          folder + "/averaged/checkpoints/" + std::to_string(step) + "/model.safetensors";
+      sum = 0.8 * sum + load_safetensors(file).tensors.at("output.weight").to(at::kDouble);
+      shares = 0.8 * shares + 1;
+    }
+    const auto saved = load_safetensors(folder + "/averaged/model.safetensors");
+    EXPECT_NEAR_TENSOR(saved.tensors.at("output.weight").to(at::kDouble), sum / shares,
+                       (Tolerance{1e-6, 1e-5}));
+    EXPECT_EQ(saved.metadata.at("step"), std::to_string(result.best_step));
+    EXPECT_EQ(result.valid_score, metrics(folder + "/averaged", "valid")
+                                      .at(static_cast<size_t>(result.best_step / 4 - 1))
+                                      .at("accuracy")
+                                      .get<double>());
+  }
+}
+
+TEST(Trainer, AnyOptimizerGoesOnWithTheSameLosses) {
+  for (const auto method :
+       {Method::sgd, Method::adafactor, Method::adafactor_transformers, Method::nadam})
+    for (const auto precision : {Precision::fp32, Precision::fp16}) {
+      const auto folder = scratch();
+      auto config = tiny();
+      config.train.precision = precision;
+      config.train.optimizer.optimizer = method;
+      config.train.optimizer.sgd.momentum = 0.9;
+      config.train.average.ema = 0.9;
+      config.train.evaluate_every = 4;
+      run(config, folder + "/whole");
+      config.train.checkpoint_every = 5;
+      config.train.keep_checkpoints = 9;
+      run(config, folder + "/broken");
+      fs::remove_all(folder + "/broken/checkpoints/12");
+      fs::remove_all(folder + "/broken/checkpoints/10");
+      run(config, folder + "/broken", true);
+      EXPECT_EQ(losses(folder + "/broken"), losses(folder + "/whole"));
+      EXPECT_EQ(read_file(folder + "/broken/model.safetensors"),
+                read_file(folder + "/whole/model.safetensors"));
+      EXPECT_GT(std::abs(losses(folder + "/whole").front() - losses(folder + "/whole").back()),
+                1e-4);
+    }
+}
+
+// Every number of metrics.jsonl stands in the event file, in the same order.
+void expect_same_events(const std::string& folder) {
+  std::vector<std::pair<std::string, float>> want, got;
+  std::istringstream lines(read_file(folder + "/metrics.jsonl"));
+  for (std::string line; std::getline(lines, line);) {
+    const auto row = nlohmann::ordered_json::parse(line);
+    for (const auto& [name, value] : row.items())
+      if (name != "step" && name != "split")
+        want.emplace_back(row.at("split").get<std::string>() + "/" + name,
+                          static_cast<float>(value.get<double>()));
+  }
+  int texts = 0;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (!entry.path().filename().string().starts_with("events.out.tfevents.")) continue;
+    for (const auto& event : parse_events(read_file(entry.path().string())))
+      if (!event.strings.empty())
+        texts += event.strings[0] == "```yaml\n" + read_file(folder + "/config.yaml") + "```";
+      else if (event.version.empty())
+        got.emplace_back(event.tag, event.value);
+  }
+  EXPECT_EQ(got, want);
+  EXPECT_EQ(texts, 1);
+}
+
+TEST(Trainer, WritesEveryNumberForTensorBoardToo) {
+  const auto folder = scratch();
+  auto config = tiny();
+  config.train.evaluate_every = 5;
+  config.train.checkpoint_every = 5;
+  config.train.keep_checkpoints = 9;
+  run(config, folder);
+  expect_same_events(folder);
+  fs::remove_all(folder + "/checkpoints/12");
+  fs::remove_all(folder + "/checkpoints/10");
+  run(config, folder, true);
+  expect_same_events(folder);
+}
+
+TEST(Trainer, AnAnomalyIsNamedWithItsStep) {
+  auto config = tiny();
+  config.train.anomaly = true;
+  const auto fine = scratch();
+  EXPECT_EQ(error_of([&] { run(config, fine); }), "");
+  config.train.optimizer.learning_rate = 1e30;
+  config.train.optimizer.clip = 0;
+  config.train.schedule.decay = Decay::constant;
+  const auto message = error_of([&] { run(config, scratch()); });
+  EXPECT_TRUE(message.starts_with("step 2: the loss is ")) << message;
+  EXPECT_NE(message.find("; the first output that is not finite is that of encoder."),
+            std::string::npos)
+      << message;
 }
 
 TEST(Trainer, ALossThatIsNoNumberEndsTheRunWithAHint) {

@@ -1,0 +1,52 @@
+#include "longbow/train/run_log.h"
+
+#include <filesystem>
+#include <sstream>
+
+#include "longbow/core/config.h"
+#include "longbow/core/file.h"
+
+namespace fs = std::filesystem;
+
+namespace longbow {
+namespace {
+
+// What came before the last step stays as it is.
+void cut_metrics(const std::string& file, int64_t last_step) {
+  if (!fs::exists(file)) return;
+  std::istringstream lines(read_file(file));
+  std::string kept;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.empty() || line.back() != '}') continue;
+    const auto entry = parse_json(line, file);
+    if (const auto* split = entry.find("split"); split && split->text == "test") continue;
+    if (const auto* step = entry.find("step"); step && as_integer(*step, "step") <= last_step)
+      kept += line + "\n";
+  }
+  write_file(file, kept);
+}
+
+}  // namespace
+
+RunLog::RunLog(const std::string& folder, int64_t last_step, bool events)
+    : metrics_((fs::path(folder) / "metrics.jsonl").string()) {
+  cut_metrics(metrics_, last_step);
+  if (events) events_ = std::make_unique<EventFile>(folder, last_step);
+}
+
+void RunLog::write(const std::string& split, int64_t step,
+                   const std::vector<std::pair<std::string, double>>& values) {
+  Node line = Node::map({{"step", Node::integer(step)}, {"split", Node::string(split)}});
+  for (const auto& [name, value] : values) line[name] = Node::number(value);
+  append_line(metrics_, to_json(line));
+  if (!events_) return;
+  std::vector<std::pair<std::string, double>> tagged;
+  for (const auto& [name, value] : values) tagged.emplace_back(split + "/" + name, value);
+  events_->scalars(step, tagged);
+}
+
+void RunLog::text(const std::string& tag, const std::string& text) {
+  if (events_) events_->text(0, tag, text);
+}
+
+}  // namespace longbow

@@ -1,0 +1,62 @@
+#include "longbow/train/run_log.h"
+
+#include <gtest/gtest.h>
+
+#include "longbow/core/file.h"
+#include "tests/train/scratch.h"
+
+namespace longbow {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> scalars(const std::string& folder) {
+  std::vector<std::string> seen;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.path().extension() == ".jsonl") continue;
+    for (const auto& event : parse_events(read_file(entry.path().string())))
+      if (event.strings.empty() && event.version.empty())
+        seen.push_back(event.tag + " " + std::to_string(event.step) + " " +
+                       std::to_string(event.value));
+  }
+  return seen;
+}
+
+TEST(RunLog, ANumberStandsInBothFiles) {
+  const auto folder = scratch();
+  RunLog log(folder, 0, true);
+  log.write("train", 3, {{"loss", 0.5}, {"learning_rate", 0.25}});
+  EXPECT_EQ(read_file(folder + "/metrics.jsonl"),
+            "{\"step\":3,\"split\":\"train\",\"loss\":0.5,\"learning_rate\":0.25}\n");
+  EXPECT_EQ(scalars(folder),
+            (std::vector<std::string>{"train/loss 3 0.500000", "train/learning_rate 3 0.250000"}));
+}
+
+TEST(RunLog, IsCutBehindTheLastStepAndWrittenAgain) {
+  const auto folder = scratch();
+  {
+    RunLog log(folder, 0, true);
+    for (int64_t step : {1, 2, 3}) log.write("train", step, {{"loss", 1.5}});
+    log.write("test", 2, {{"loss", 1.5}});
+  }
+  RunLog log(folder, 2, true);
+  log.write("train", 3, {{"loss", 2.5}});
+  EXPECT_EQ(read_file(folder + "/metrics.jsonl"),
+            "{\"step\":1,\"split\":\"train\",\"loss\":1.5}\n"
+            "{\"step\":2,\"split\":\"train\",\"loss\":1.5}\n"
+            "{\"step\":3,\"split\":\"train\",\"loss\":2.5}\n");
+  EXPECT_EQ(scalars(folder),
+            (std::vector<std::string>{"train/loss 1 1.500000", "train/loss 2 1.500000",
+                                      "train/loss 3 2.500000"}));
+}
+
+TEST(RunLog, WritesNoEventsWhenNoneAreWanted) {
+  const auto folder = scratch();
+  RunLog log(folder, 0, false);
+  log.write("train", 1, {{"loss", 0.5}});
+  log.text("config", "task: recall");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 1);
+}
+
+}  // namespace
+}  // namespace longbow
