@@ -26,7 +26,7 @@ int run(const DoctorCommand& command);
 struct TrainCommand {
   std::string config, out, device = "cpu", progress = "auto";
   std::vector<std::string> set;
-  bool resume = false;
+  bool resume = false, dry_run = false;
   int64_t seed = -1;  // -1 = as the config says
 };
 int run(const TrainCommand& command);

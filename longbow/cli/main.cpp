@@ -78,6 +78,7 @@ void declare_training(CLI::App& app, Action& action) {
   add_set(sub, train.set);
   sub->add_option("--out", train.out, "run folder [default runs/TASK-MECHANISM-TIME]");
   sub->add_flag("--resume", train.resume, "continue from the newest checkpoint in --out");
+  sub->add_flag("--dry-run", train.dry_run, "parameters, memory and one step; writes nothing");
   sub->add_option("--seed", train.seed, "over the config's seed")->check(at_least(0));
   add_device(sub, train.device);
   add_progress(sub, train.progress);

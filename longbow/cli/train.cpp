@@ -1,11 +1,14 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <chrono>
 #include <ctime>
 #include <filesystem>
 
 #include "longbow/cli/commands.h"
 #include "longbow/cli/device.h"
+#include "longbow/train/dry_run.h"
 #include "longbow/train/trainer.h"
 
 namespace longbow::cli {
@@ -24,6 +27,33 @@ std::string shown(const std::string& name, double value) {
                             : fmt::format("{} {:.4f}", name, value);
 }
 
+std::string shape_of(const std::vector<int64_t>& sizes) {
+  return fmt::format("[{}]", fmt::join(sizes, ", "));
+}
+
+int show(const DryRun& run) {
+  size_t width = 5, shapes = 5;
+  for (const auto& row : run.parameters) {
+    width = std::max(width, row.name.size());
+    shapes = std::max(shapes, shape_of(row.shape).size());
+  }
+  const auto line = [&](const std::string& name, const std::string& shape, int64_t count) {
+    fmt::print("{:<{}}  {:<{}}  {:>12}\n", name, width, shape, shapes, count);
+  };
+  fmt::print("{:<{}}  {:<{}}  {:>12}\n", "parameter", width, "shape", shapes, "count");
+  for (const auto& row : run.parameters) line(row.name, shape_of(row.shape), row.count);
+  fmt::print("\n{:<{}}  {:<{}}  {:>12}\n", "module", width, "", shapes, "count");
+  for (const auto& row : run.modules) line(row.name, "", row.count);
+  line("total", "", run.total);
+  const double all = run.weights + run.gradients + run.optimizer + run.average + run.activations;
+  fmt::print("\nmemory {}: weights {}, gradients {}, optimiser {}, average {}, activations {}\n",
+             human_bytes(all), human_bytes(run.weights), human_bytes(run.gradients),
+             human_bytes(run.optimizer), human_bytes(run.average), human_bytes(run.activations));
+  fmt::print("one step on {} samples of {} tokens: loss {:.4f}, {}\n", run.samples, run.length,
+             run.loss, human_seconds(run.seconds));
+  return 0;
+}
+
 }  // namespace
 
 int run(const TrainCommand& command) {
@@ -31,6 +61,7 @@ int run(const TrainCommand& command) {
   for (const auto& assignment : command.set) assign(tree, assignment);
   if (command.seed >= 0) assign(tree, "seed=" + std::to_string(command.seed));
   const auto config = read_run_config(tree);
+  if (command.dry_run) return show(dry_run(config, parse_device(command.device)));
   if (command.resume && command.out.empty())
     throw UserError(Place{"--resume", 0}, "no run is named", "give its folder with --out");
   const auto out = command.out.empty() ? fresh_folder(config) : command.out;

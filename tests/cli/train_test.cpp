@@ -69,6 +69,20 @@ TEST(TrainCommand, FillsARunFolderAndPrintsItsPathLast) {
             "--out\n");
 }
 
+TEST(TrainCommand, ADryRunShowsTheModelAndLeavesNothingBehind) {
+  const Workspace here;
+  here.write("run.yaml", kTinyRecall);
+  const auto outcome = here.run({"train", "run.yaml", "--dry-run"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  for (const auto* part : {"encoder.layers.0.mixer.query.weight", "\ntotal ", "\nmemory ",
+                           ": weights ", ", activations ", "\none step on "})
+    EXPECT_NE(outcome.out.find(part), std::string::npos) << part << " in\n" << outcome.out;
+  for (const auto& entry : std::filesystem::directory_iterator(here.folder())) {
+    const auto name = entry.path().filename().string();
+    EXPECT_TRUE(name == "run.yaml" || name.starts_with(".std")) << name;
+  }
+}
+
 TEST(TrainCommand, TheWrittenConfigTrainsTheSameModelAgain) {
   const Workspace here;
   here.write("run.yaml", kTinyRecall);
