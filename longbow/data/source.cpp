@@ -57,6 +57,12 @@ DataSource generated(const std::string& name, const std::string& description,
           }};
 }
 
+Splits load_markov_data(const DataConfig& config) {
+  return truncate(
+      config.path.empty() ? make_markov(config.markov, config.seed) : load_markov(config.path),
+      config.max_tokens);
+}
+
 }  // namespace
 
 const std::vector<DataSource>& data_sources() {
@@ -83,6 +89,14 @@ const std::vector<DataSource>& data_sources() {
                 &DataConfig::count, count_generator),
       generated("needle", "the span of answer words that follows a marker", "span",
                 &DataConfig::needle, needle_generator),
+      {.name = "markov",
+       .description = "words of a random Markov chain of order two, whose entropy is known",
+       .objective = "causal_lm",
+       .files = {"markov_train.txt", "markov_val.txt", "markov_test.txt"},
+       .options = describe<MarkovConfig>(),
+       .load = load_markov_data,
+       .make = [](const std::string& dir, const Node& options,
+                  uint64_t seed) { write_markov(dir, read<MarkovConfig>(options), seed); }},
   };
   return sources;
 }

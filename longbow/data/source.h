@@ -9,6 +9,7 @@
 #include "longbow/data/count.h"
 #include "longbow/data/dataset.h"
 #include "longbow/data/listops.h"
+#include "longbow/data/markov.h"
 #include "longbow/data/match.h"
 #include "longbow/data/needle.h"
 #include "longbow/data/recall.h"
@@ -25,6 +26,7 @@ struct DataConfig {
   MatchConfig match = {};
   CountConfig count = {};
   NeedleConfig needle = {};
+  MarkovConfig markov = {};
 };
 template <class V>
 void fields(V& v, DataConfig& c) {
@@ -37,6 +39,7 @@ void fields(V& v, DataConfig& c) {
   v("match", c.match, "generator options of match");
   v("count", c.count, "generator options of count");
   v("needle", c.needle, "generator options of needle");
+  v("markov", c.markov, "generator options of markov");
 }
 
 struct DataSource {
