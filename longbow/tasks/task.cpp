@@ -3,18 +3,22 @@
 #include <ATen/ATen.h>
 
 #include "longbow/models/encoder.h"
+#include "longbow/tasks/causal_lm.h"
 #include "longbow/tasks/characters.h"
 #include "longbow/tasks/classification.h"
+#include "longbow/tasks/masked_lm.h"
 #include "longbow/tasks/pairs.h"
 #include "longbow/tasks/regression.h"
+#include "longbow/tasks/replaced_tokens.h"
 #include "longbow/tasks/span.h"
 
 namespace longbow {
 
 const std::vector<Objective>& objectives() {
   static const std::vector<Objective> all = {
-      classification_objective(), pairs_objective(), regression_objective(), span_objective(),
-      characters_objective(),
+      classification_objective(), pairs_objective(),           regression_objective(),
+      span_objective(),           characters_objective(),      causal_lm_objective(),
+      masked_lm_objective(),      replaced_tokens_objective(),
   };
   return all;
 }

@@ -1,0 +1,24 @@
+#pragma once
+#include "longbow/models/language_model.h"
+#include "longbow/tasks/task.h"
+
+namespace longbow {
+
+struct CausalLmConfig : LanguageModelConfig {
+  CausalLmConfig() {
+    encoder.causal = true;
+    head.transform = false;
+  }
+};
+template <class V>
+void fields(V& v, CausalLmConfig& c) {
+  fields(v, static_cast<LanguageModelConfig&>(c));
+}
+
+// The next token, from those before it.
+Objective causal_lm_objective();
+
+// What follows each token of a row, kIgnore behind the last: [B, N] -> [B, N].
+Tensor next_tokens(const Tensor& tokens, const Tensor& lengths);
+
+}  // namespace longbow

@@ -1,0 +1,15 @@
+#pragma once
+// What the objectives over words count.
+#include "longbow/tasks/task.h"
+
+namespace longbow {
+
+// classified(), and "nats": the negative log-likelihood of all targets alike and without smoothing.
+Outcome worded(const Tensor& logits, const Tensor& targets, int64_t samples,
+               const TaskOptions& options, bool training);
+
+// "perplexity", "loss", "bits_per_token" and "accuracy". Perplexity is the exponential of the mean
+// over every target of the split.
+std::vector<Metric> word_metrics(const Tensors& sums);
+
+}  // namespace longbow

@@ -1,0 +1,45 @@
+#pragma once
+// Which tokens a model must guess, and what stands in their place (BERT, Devlin et al., 2018,
+// arXiv:1810.04805).
+#include "longbow/core/fields.h"
+#include "longbow/data/dataset.h"
+#include "longbow/nn/context.h"
+
+namespace longbow {
+
+struct MaskingConfig {
+  double share = 0.15, masked = 0.8, random = 0.1;
+  int64_t first_token = 1;
+};
+template <class V>
+void fields(V& v, MaskingConfig& c) {
+  v("share", c.share, "of the tokens that must be guessed", range(1e-6, 1));
+  v("masked", c.masked, "share of those that the mask token stands for", range(0, 1));
+  v("random", c.random, "share of those that a random token stands for; the rest stays",
+    range(0, 1));
+  v("first_token", c.first_token, "ids below this are special: never hidden, never drawn",
+    at_least(1));
+}
+
+// UserError at its place in `model` when the shares do not fit together.
+void check_masking(const MaskingConfig& config, const Node& model);
+
+// The ids that masking needs. The mask token is the data's own ("[MASK]" or "<mask>" among its
+// symbols), or one behind its vocabulary.
+struct MaskIds {
+  explicit MaskIds(const Splits& splits);
+  int64_t mask, vocabulary;
+  int64_t inputs() const { return std::max(mask + 1, vocabulary); }
+};
+
+struct Masked {
+  Tensor tokens;   // [B, N] what the model reads
+  Tensor chosen;   // [B, N] bool: to be guessed
+  Tensor allowed;  // [B, N] bool: could have been chosen; neither padding nor special
+  Tensor targets;  // [B, N] the token where chosen, kIgnore elsewhere
+};
+// Drawn on the device, by `random`. keep [B, N]: real tokens.
+Masked masked(const Tensor& tokens, const Tensor& keep, const MaskingConfig& config,
+              const MaskIds& ids, const Random& random);
+
+}  // namespace longbow

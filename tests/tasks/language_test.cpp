@@ -1,0 +1,58 @@
+#include "longbow/tasks/language.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/tensor.h"
+
+namespace longbow {
+namespace {
+
+// Three words with probabilities 1/2, 1/4, 1/4 at every token.
+Tensor logits(int64_t rows, int64_t length) {
+  return at::tensor({0.5, 0.25, 0.25}, at::kDouble).log().expand({rows, length, 3});
+}
+Tensor targets(const std::vector<int64_t>& values, int64_t rows) {
+  return at::tensor(values, at::kLong).view({rows, -1});
+}
+
+double sum(const Outcome& outcome, const std::string& name) {
+  return outcome.sums.at(name).item<double>();
+}
+
+TEST(Language, CountsNatsWordsAndHits) {
+  const auto got = worded(logits(2, 3), targets({0, 1, kIgnore, 2, 0, 0}, 2), 2, {}, false);
+  const double want = 3 * std::log(2) + 2 * std::log(4);
+  EXPECT_NEAR(got.loss.item<double>(), want, 1e-12);
+  EXPECT_NEAR(sum(got, "nats"), want, 1e-12);
+  EXPECT_EQ(sum(got, "count"), 5);
+  EXPECT_EQ(sum(got, "correct"), 3);
+}
+
+TEST(Language, PerplexityOverUnevenBatchesWeighsTokens) {
+  const auto one = worded(logits(1, 1), targets({0}, 1), 1, {}, false);
+  const auto three = worded(logits(1, 3), targets({1, 2, 1}, 1), 1, {}, false);
+  Tensors sums;
+  for (const auto& [name, value] : one.sums) sums[name] = value + three.sums.at(name);
+  const auto metrics = word_metrics(sums);
+  // 2 · 4 · 4 · 4 over four tokens: neither the mean of 2 and 4 nor that of their logarithms.
+  ASSERT_EQ(metrics[0].name, "perplexity");
+  EXPECT_NEAR(metrics[0].value, std::pow(128, 0.25), 1e-12);
+  EXPECT_FALSE(metrics[0].larger_is_better);
+  EXPECT_NEAR(metrics[1].value, std::log(128) / 4, 1e-12);
+  EXPECT_EQ(metrics[2].name, "bits_per_token");
+  EXPECT_NEAR(metrics[2].value, 7.0 / 4, 1e-12);
+  EXPECT_NEAR(metrics[3].value, 1.0 / 4, 1e-12);
+}
+
+TEST(Language, PerplexityKnowsNeitherSmoothingNorSampleWeights) {
+  const TaskOptions options = {.normalise = Normalise::samples, .label_smoothing = 0.3};
+  const auto got =
+      worded(logits(2, 3), targets({0, kIgnore, kIgnore, 1, 2, 1}, 2), 2, options, true);
+  EXPECT_NEAR(word_metrics(got.sums)[0].value, std::pow(128, 0.25), 1e-12);
+  EXPECT_EQ(sum(got, "weight"), 2);
+  EXPECT_GT(std::abs(sum(got, "loss") - sum(got, "nats")), 0.1);
+}
+
+}  // namespace
+}  // namespace longbow
