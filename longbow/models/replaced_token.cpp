@@ -55,10 +55,10 @@ Tensor ReplacedTokenModel::operator()(const Tensor& tokens, Context& context) {
 Tensor drawn(const Tensor& logits, int64_t first, const Random& random, const std::string& site) {
   const at::NoGradGuard no_grad;
   auto scores = logits.detach().to(at::kFloat);
-  // The largest of logits plus Gumbel noise is a draw from their softmax. Uniforms are moved to
-  // the middle of their cells, so that both logarithms are finite.
-  const auto u = random.uniform(scores.sizes(), site).to(at::kDouble).add_(0x1p-25);
-  scores = scores - u.log_().neg_().log_().to(at::kFloat);
+  // The largest of logits plus Gumbel noise is a draw from their softmax. Uniforms are moved
+  // away from 0 and 1, so that both logarithms are finite.
+  auto u = random.uniform(scores.sizes(), site).mul_(1 - 0x1p-23).add_(0x1p-25);
+  scores = scores - u.log_().neg_().log_();
   scores.narrow(-1, 0, first).fill_(-std::numeric_limits<float>::infinity());
   return scores.argmax(-1);
 }

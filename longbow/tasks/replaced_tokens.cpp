@@ -51,6 +51,7 @@ class ReplacedTokens : public Task {
             {"loss", mean_of(sums, "loss", "weight"), false},
             {"accuracy", mean_of(sums, "correct", "count")},
             {"found", mean_of(sums, "found", "replaced")},
+            {"replaced", mean_of(sums, "replaced", "count"), false},
             {"generator_perplexity", std::exp(mean_of(sums, "generator", "hidden")), false}};
   }
 

@@ -79,7 +79,7 @@ TEST(ReplacedTokens, AddsBothLossesAsMeansOverTheirOwnTokens) {
   EXPECT_EQ(metrics[0].name, "detector_loss");
   EXPECT_FALSE(metrics[0].larger_is_better);
   EXPECT_NEAR(metrics[0].value, detector / static_cast<double>(real), 1e-5);
-  EXPECT_NEAR(metrics[4].value, std::exp(generator / sum(got, "hidden")), 1e-3);
+  EXPECT_NEAR(metrics[5].value, std::exp(generator / sum(got, "hidden")), 1e-3);
 }
 
 TEST(ReplacedTokens, TheDetectorTeachesTheGeneratorNothing) {
