@@ -157,6 +157,7 @@ void add_baselines(Node& rows, const std::vector<Cell>& cells) {
   for (const auto& cell : cells) {
     if (cell.task == last) continue;
     last = cell.task;
+    if (cell.config.objective != "classification") continue;
     const auto splits = load_data(cell.config.data);
     for (const auto& baseline : baselines(cell.config.data, splits))
       rows.items.push_back(Node::map({{"mechanism", Node::string(baseline.name)},
