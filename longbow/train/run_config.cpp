@@ -66,6 +66,7 @@ RunConfig read_run_config(const Node& tree) {
   }
   check_training(config.train, tree.find("train"));
   kind.check(config.model);
+  check_pretraining(config, tree);
   return config;
 }
 

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "longbow/data/loader.h"
+#include "longbow/train/pretrain.h"
 #include "longbow/train/schedule.h"
 #include "longbow/train/step.h"
 
@@ -69,6 +70,7 @@ struct RunConfig {
   DataConfig data = {};
   Node model = Node::map();
   TrainConfig train = {};
+  PretrainConfig pretrain = {};
   uint64_t seed = 1;
 };
 template <class V>
@@ -78,6 +80,7 @@ void fields(V& v, RunConfig& c) {
   v("data", c.data, "where the samples come from");
   v("model", c.model, "the model, with the options of its objective");
   v("train", c.train, "how it is trained");
+  v("pretrain", c.pretrain, "what the encoder learns of the same data first");
   v("seed", c.seed, "of initial values, order and dropout, each a stream of its own",
     range(0, 9007199254740992.0));
 }

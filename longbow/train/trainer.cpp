@@ -29,8 +29,8 @@ double seconds_since(Clock::time_point start) {
 // model.
 void check_same_run(const Node& now, const std::string& file) {
   const auto before = load_config(file);
-  for (const auto* key : {"task", "objective", "data", "model", "seed"})
-    if (to_yaml(*now.find(key)) != to_yaml(*before.find(key)))
+  for (const auto* key : {"task", "objective", "data", "model", "pretrain", "seed"})
+    if (before.find(key) && to_yaml(*now.find(key)) != to_yaml(*before.find(key)))
       throw UserError(before.find(key)->place,
                       std::string(key) + " is not that of the run to resume",
                       "take the run's own config, or choose another --out");
@@ -58,7 +58,8 @@ class Stopwatch {
 
 class Trainer {
  public:
-  Trainer(const RunConfig& config, const TrainOptions& options)
+  // `start`: weights of a pretraining, or none.
+  Trainer(const RunConfig& config, const TrainOptions& options, const Tensors& start)
       : config_(config),
         options_(options),
         task_(make_task(config, options.device)),
@@ -69,6 +70,7 @@ class Trainer {
         readback_(options.device),
         total_(total_steps(config.train, loader_.batches_per_epoch())) {
     prepare_folder();
+    if (now_.step == 0 && !start.empty()) take_over(start);
   }
 
   Result run() {
@@ -132,6 +134,12 @@ class Trainer {
     }
     log_ = std::make_unique<RunLog>(options_.out, now_.step, config_.train.events);
     log_->text("config", "```yaml\n" + to_yaml(tree) + "```");
+  }
+
+  void take_over(const Tensors& start) {
+    auto weights = step_.weights().saved();
+    info(options_.label + ": " + move_encoder(start, weights).text());
+    step_.weights().load(weights, options_.out);
   }
 
   void step(Progress& bar, const Stopwatch& watch) {
@@ -272,7 +280,8 @@ class Trainer {
 }  // namespace
 
 Result train(const RunConfig& config, const TrainOptions& options) {
-  return Trainer(config, options).run();
+  const auto start = pretrained(config, options);
+  return Trainer(config, options, start).run();
 }
 
 }  // namespace longbow

@@ -1,0 +1,177 @@
+#include "longbow/train/pretrain.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "longbow/core/file.h"
+#include "longbow/nn/safetensors.h"
+#include "longbow/train/checkpoint.h"
+#include "longbow/train/trainer.h"
+#include "tests/support/tensor.h"
+#include "tests/train/scratch.h"
+
+namespace longbow {
+namespace {
+
+namespace fs = std::filesystem;
+
+RunConfig tiny(const std::string& objective) {
+  RunConfig config = {.task = "recall", .objective = "classification"};
+  config.data.name = "recall";
+  config.data.recall = {.train = 64, .valid = 16, .test = 16, .keys = 6, .values = 3, .pairs = 3};
+  config.data.recall.queries = 3;
+  config.model = parse_yaml("{width: 16, layers: 1, init: xavier, head: 4}", "model");
+  config.train.max_steps = 6;
+  config.train.sampler = {.batch_size = 8, .bucket = 3};
+  config.train.loader.threads = 0;
+  config.train.log_every = 1;
+  config.pretrain.objective = objective;
+  config.pretrain.max_steps = 5;
+  config.pretrain.learning_rate = 1e-2;
+  return config;
+}
+
+void run(const RunConfig& config, const std::string& out, bool resume = false) {
+  train(config, {.out = out, .resume = resume, .progress = ProgressStyle::off});
+}
+
+TEST(Pretrain, IsTheSameRunWithAnotherObjective) {
+  auto config = tiny("masked_lm");
+  config.pretrain.model = parse_yaml("{masking: {share: 0.3}, layers: 1}", "model");
+  const auto first = pretraining_of(config);
+  EXPECT_EQ(first.objective, "masked_lm");
+  EXPECT_EQ(first.train.max_steps, 5);
+  EXPECT_EQ(first.train.optimizer.learning_rate, 1e-2);
+  EXPECT_EQ(first.train.sampler.batch_size, 8);
+  EXPECT_EQ(first.seed, config.seed);
+  EXPECT_EQ(to_json(first.model),
+            R"({"width":16,"layers":1,"init":"xavier","masking":{"share":0.3}})");
+  EXPECT_TRUE(first.pretrain.objective.empty());
+  EXPECT_EQ(pretraining_of(tiny("causal_lm")).model.find("causal")->text, "true");
+}
+
+TEST(Pretrain, MovesTheEncoderByNameAndListsTheRest) {
+  const Tensors from = {{"encoder.words", at::arange(8.0).view({4, 2})},
+                        {"encoder.norm.weight", at::ones({2})},
+                        {"encoder.positions", at::ones({5, 2})},
+                        {"head.bias", at::ones({3})},
+                        {"head.norm.bias", at::ones({3})}};
+  Tensors to = {{"encoder.words", at::zeros({3, 2})},
+                {"encoder.norm.weight", at::zeros({2})},
+                {"encoder.positions", at::zeros({6, 2})},
+                {"head.bias", at::zeros({3})},
+                {"output.weight", at::zeros({3, 2})}};
+  const auto result = move_encoder(from, to);
+  EXPECT_EQ(result.text(),
+            "2 tensors of the pretraining moved; cut to the rows wanted: encoder.words; left "
+            "behind: encoder.positions, head.*; not pretrained: encoder.positions, head.*, "
+            "output.*");
+  EXPECT_NEAR_TENSOR(to.at("encoder.words"), at::arange(6.0).view({3, 2}), kExact);
+  EXPECT_NEAR_TENSOR(to.at("encoder.norm.weight"), at::ones({2}), kExact);
+  EXPECT_NEAR_TENSOR(to.at("encoder.positions"), at::zeros({6, 2}), kExact);
+  Tensors none = {{"output.weight", at::zeros({3, 2})}};
+  EXPECT_EQ(error_of([&] { move_encoder(from, none); }),
+            "no tensor of the pretraining fits the model; only a model with one encoder can be "
+            "pretrained");
+}
+
+TEST(Pretrain, TheTaskStartsFromTheWeightsLearntBefore) {
+  for (const auto* objective : {"masked_lm", "causal_lm", "replaced_tokens"}) {
+    const auto folder = scratch();
+    auto config = tiny(objective);
+    config.train.max_steps = 1;
+    config.train.optimizer.learning_rate = 1e-30;  // what it starts from is what it ends with
+    config.train.optimizer.weight_decay = 0;
+    run(config, folder);
+    const auto learnt = load_safetensors(folder + "/pretrain/model.safetensors").tensors,
+               used = load_safetensors(folder + "/model.safetensors").tensors;
+    auto task = make_task(config, at::kCPU);
+    int64_t moved = 0;
+    for (const auto& [name, fresh] : weights_of(task->model())) {
+      if (!name.starts_with("encoder.")) {
+        EXPECT_NEAR_TENSOR(used.at(name), fresh, kExact) << name;
+        continue;
+      }
+      EXPECT_NEAR_TENSOR(used.at(name), learnt.at(name).narrow(0, 0, fresh.size(0)), kExact)
+          << name;
+      moved += !at::equal(used.at(name), fresh);
+    }
+    EXPECT_GT(moved, 10) << "five steps change nearly every tensor";
+    EXPECT_TRUE(fs::exists(folder + "/pretrain/results.json"));
+    EXPECT_TRUE(fs::exists(folder + "/results.json"));
+  }
+}
+
+TEST(Pretrain, GoesOnWhereverItWasKilled) {
+  auto config = tiny("masked_lm");
+  config.model["block"]["dropout"] = Node::number(0.2);
+  config.train.checkpoint_every = config.pretrain.checkpoint_every.emplace(2);
+  config.train.keep_checkpoints = 9;
+  const auto folder = scratch();
+  run(config, folder + "/whole");
+  const auto expect_same = [&](const std::string& broken) {
+    run(config, folder + broken, true);
+    for (const auto* file : {"/model.safetensors", "/pretrain/model.safetensors"})
+      EXPECT_EQ(read_file(folder + broken + file), read_file(folder + "/whole" + file)) << broken;
+  };
+  const auto copied = [&](const std::string& name) {
+    fs::copy(folder + "/whole", folder + name, fs::copy_options::recursive);
+    return folder + name;
+  };
+  // In the pretraining: nothing of the task is there yet.
+  auto broken = copied("/early");
+  for (const auto* gone : {"checkpoints", "metrics.jsonl", "config.yaml", "model.safetensors",
+                           "results.json", "pretrain/checkpoints/4", "pretrain/checkpoints/5",
+                           "pretrain/model.safetensors", "pretrain/results.json"})
+    fs::remove_all(fs::path(broken) / gone);
+  expect_same("/early");
+  // Between the two.
+  broken = copied("/between");
+  for (const auto* gone : {"checkpoints", "metrics.jsonl", "model.safetensors", "results.json"})
+    fs::remove_all(fs::path(broken) / gone);
+  expect_same("/between");
+  // In the task: the pretraining is not looked at again.
+  broken = copied("/late");
+  for (const auto* gone : {"checkpoints/4", "checkpoints/6", "results.json"})
+    fs::remove_all(fs::path(broken) / gone);
+  expect_same("/late");
+}
+
+TEST(Pretrain, DoesNotTouchAFolderThatHoldsARun) {
+  const auto folder = scratch();
+  auto config = tiny("");
+  run(config, folder);
+  config.pretrain.objective = "masked_lm";
+  EXPECT_EQ(error_of([&] { run(config, folder); }),
+            folder + ": holds a run already; continue it with --resume, or choose another --out");
+  EXPECT_FALSE(fs::exists(folder + "/pretrain"));
+}
+
+TEST(Pretrain, IsCheckedBeforeAnyDataIsOpened) {
+  const auto error = [](const std::string& pretrain, const std::string& model = "{}") {
+    return error_of([&] {
+      read_run_config(
+          parse_yaml("task: recall\nmodel: " + model + "\npretrain: " + pretrain, "run.yaml"));
+    });
+  };
+  EXPECT_EQ(error("{objective: masked_lm, max_steps: 5}"), "");
+  EXPECT_EQ(error("{objective: maskd_lm}"),
+            "run.yaml:3: 'maskd_lm' does not pretrain; did you mean 'masked_lm'?");
+  EXPECT_EQ(error("{objective: masked_lm, model: {masking: {shere: 1}}}"),
+            "run.yaml:3: unknown key 'shere'; did you mean 'share'?");
+  EXPECT_TRUE(error("{objective: causal_lm}", "{attention: fnet}")
+                  .starts_with("run.yaml:2: fnet is not causal; mechanisms that are: "));
+}
+
+TEST(Pretrain, IsWrittenAndReadWithTheConfig) {
+  const auto config = tiny("masked_lm");
+  const auto again = read<RunConfig>(written(config));
+  EXPECT_EQ(again.pretrain.max_steps, 5);
+  EXPECT_FALSE(again.pretrain.batch_size.has_value());
+  EXPECT_EQ(to_yaml(written(again)), to_yaml(written(config)));
+}
+
+}  // namespace
+}  // namespace longbow
