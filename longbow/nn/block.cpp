@@ -7,30 +7,58 @@
 namespace longbow {
 namespace {
 
-enum Place { kMixer, kFeedForward };
+// What one of several mixers sees of the context: its own part of what is carried, and the tokens
+// or the memory.
+class Share {
+ public:
+  Share(const Mixing& mixing, Context& whole) : prefix_(mixing.name + "."), whole_(whole) {
+    inner = whole;
+    inner.carry.clear();
+    for (const auto& [key, value] : whole.carry)
+      if (key.starts_with(prefix_)) inner.carry[key.substr(prefix_.size())] = value;
+    if (!mixing.cross) inner.memory = Tensor();
+  }
+  // Keys are rows of the memory, queries are tokens.
+  void cross_mask() {
+    const auto& tokens = whole_.mask;
+    inner.mask = {.ragged = tokens.ragged,
+                  .keep = whole_.memory_keep,
+                  .query_keep = tokens.query_keep.defined() ? tokens.query_keep : tokens.keep};
+  }
+  void give_back() {
+    for (const auto& [key, value] : inner.carry) whole_.carry[prefix_ + key] = value;
+    whole_.loss = inner.loss;
+  }
+  Context inner;
+
+ private:
+  std::string prefix_;
+  Context& whole_;
+};
 
 class ResidualBlock : public BlockImpl {
  public:
-  ResidualBlock(const Site& site, Mixer mixer, const BlockConfig& config)
-      : config_(config), path_(site.path), shared_(site.shared) {
+  ResidualBlock(const Site& site, const std::vector<Mixing>& mixers, const BlockConfig& config)
+      : config_(config), path_(site.path), shared_(site.shared), several_(mixers.size() > 1) {
     const bool feeds = config.feed_forward.kind != FeedForwardKind::none;
+    for (const auto& mixing : mixers) {
+      if (!mixing.mixer) continue;
+      mixers_.push_back(mixing);
+      register_module(mixing.name, mixing.mixer);
+      add_residual(mixing.name, site.shape.width);
+    }
     TORCH_CHECK(
-        config.residual != Residual::reversible || (config.mixes && feeds), path_,
+        config.residual != Residual::reversible || (!mixers_.empty() && feeds), path_,
         ": a reversible block needs a mixer and a feed-forward layer; take another residual");
-    if (config.mixes) {
-      if (config.convolution.width > 0)
-        convolution_ = register_module(
-            "convolution",
-            std::make_shared<ShortConvolution>(site.at("convolution"), config.convolution.width));
-      mixer_ = register_module("mixer", std::move(mixer));
-      add_residual(kMixer, "mixer", site.shape.width);
-    }
-    if (feeds) {
-      feed_forward_ = register_module(
-          "feed_forward",
-          std::make_shared<FeedForward>(site.at("feed_forward"), config.feed_forward));
-      add_residual(kFeedForward, "feed_forward", site.shape.width);
-    }
+    if (!mixers_.empty() && config.convolution.width > 0)
+      convolution_ = register_module(
+          "convolution",
+          std::make_shared<ShortConvolution>(site.at("convolution"), config.convolution.width));
+    if (!feeds) return;
+    feed_forward_ = register_module(
+        "feed_forward",
+        std::make_shared<FeedForward>(site.at("feed_forward"), config.feed_forward));
+    add_residual("feed_forward", site.shape.width);
   }
 
   Tensor forward(const Tensor& x, Context& context) override {
@@ -40,77 +68,131 @@ class ResidualBlock : public BlockImpl {
   }
 
   void start(State& state, int64_t lanes, int64_t capacity, Context& context) override {
-    if (mixer_) mixer_->start(state, lanes, capacity, context);
+    if (several_) {
+      state = {};
+      for (const auto& mixing : mixers_) {
+        Share part(mixing, context);
+        if (mixing.cross) part.cross_mask();
+        mixing.mixer->start(state.child[mixing.name], lanes, capacity, part.inner);
+        part.give_back();
+      }
+    } else if (!mixers_.empty()) {
+      mixers_[0].mixer->start(state, lanes, capacity, context);
+    }
     if (convolution_) convolution_->start(state, lanes);
   }
 
   Tensor extend(const Tensor& x, State& state, Context& context) override {
-    return joined(x, context, [&](const Tensor& t) {
-      return mixer_->extend(convolution_ ? convolution_->extend(t, state, context) : t, state,
-                            context);
+    return joined(x, context, [&](size_t place, const Tensor& input) {
+      const auto& mixing = mixers_[place];
+      const auto t =
+          place == 0 && convolution_ ? convolution_->extend(input, state, context) : input;
+      if (!several_) return mixing.mixer->extend(t, state, context);
+      Share part(mixing, context);
+      const auto y = mixing.mixer->extend(t, state.child.at(mixing.name), part.inner);
+      part.give_back();
+      return y;
     });
   }
 
   Branch branch() override {
     if (config_.residual != Residual::reversible) return {};
     return [this](int place, const Tensor& x, Context& context) {
-      return place == kMixer
-                 ? added(kMixer, x, context, [&](const Tensor& t) { return mixed(t, context); })
-                 : fed(x, context);
+      if (place > 0) return fed(x, context);
+      return mixed_branch(x, context,
+                          [&](size_t which, const Tensor& t) { return mixed(which, t, context); });
     };
   }
 
  private:
-  void add_residual(Place place, const std::string& name, int64_t width) {
+  // Around one sub-layer: the mixers, then the feed-forward layer.
+  struct Joint {
+    std::string name;
+    std::shared_ptr<LayerNorm> norm;
+    Tensor alpha;
+  };
+
+  void add_residual(const std::string& name, int64_t width) {
+    Joint joint = {.name = name, .norm = {}, .alpha = {}};
     if (config_.residual == Residual::rezero)
-      alpha_[place] =
+      joint.alpha =
           parameter(name + "_scale", at::full({1}, config_.rezero_start), {.decay = false});
     else
-      norm_[place] =
+      joint.norm =
           register_module(name + "_norm", std::make_shared<LayerNorm>(width, config_.norm_epsilon));
+    joints_.push_back(joint);
   }
 
   Tensor run(const Tensor& x, Context& context) {
-    return joined(x, context, [&](const Tensor& t) { return mixed(t, context); });
+    return joined(x, context,
+                  [&](size_t place, const Tensor& t) { return mixed(place, t, context); });
   }
 
-  // The two sub-layers after one another, `mix` being what the first one does.
+  // The sub-layers after one another; mix(i, x) is what mixer i does.
   template <class F>
   Tensor joined(const Tensor& x, Context& context, const F& mix) {
     if (config_.residual == Residual::reversible) {
       const auto streams = x.chunk(2, -1);
-      const auto y = streams[0] + added(kMixer, streams[1], context, mix);
+      const auto y = streams[0] + mixed_branch(streams[1], context, mix);
       return at::cat({y, streams[1] + fed(y, context)}, -1);
     }
-    const auto y = mixer_ ? summed(kMixer, x, added(kMixer, x, context, mix)) : x;
-    return feed_forward_ ? summed(kFeedForward, y, fed(y, context)) : y;
+    auto y = x;
+    for (size_t i = 0; i < mixers_.size(); ++i)
+      y = summed(i, y, added_by_mixer(i, y, context, mix));
+    return feed_forward_ ? summed(mixers_.size(), y, fed(y, context)) : y;
+  }
+
+  // What all mixers together add to the first stream; each reads the second one and what those
+  // before it added.
+  template <class F>
+  Tensor mixed_branch(const Tensor& x, Context& context, const F& mix) {
+    auto sum = added_by_mixer(0, x, context, mix);
+    for (size_t i = 1; i < mixers_.size(); ++i)
+      sum = sum + added_by_mixer(i, x + sum, context, mix);
+    return sum;
+  }
+
+  template <class F>
+  Tensor added_by_mixer(size_t place, const Tensor& x, Context& context, const F& mix) {
+    return added(place, x, context, [&](const Tensor& t) { return mix(place, t); });
   }
 
   // What a sub-layer adds to the stream.
   template <class F>
-  Tensor added(Place place, const Tensor& x, Context& context, const F& body) {
+  Tensor added(size_t place, const Tensor& x, Context& context, const F& body) {
     const bool first =
         config_.residual == Residual::pre_norm || config_.residual == Residual::reversible;
-    const auto site = path_ + (place == kMixer ? ".mixer.dropout" : ".feed_forward.dropout");
-    return dropout(body(first ? (*norm_[place])(x) : x), config_.dropout, is_training(), context,
-                   site);
+    const auto& joint = joints_[place];
+    return dropout(body(first ? (*joint.norm)(x) : x), config_.dropout, is_training(), context,
+                   path_ + "." + joint.name + ".dropout");
   }
 
   Tensor fed(const Tensor& x, Context& context) {
-    return added(kFeedForward, x, context,
+    return added(mixers_.size(), x, context,
                  [&](const Tensor& t) { return (*feed_forward_)(t, context); });
   }
 
-  Tensor summed(Place place, const Tensor& x, const Tensor& y) const {
-    if (config_.residual == Residual::rezero) return x + alpha_[place] * y;
-    return config_.residual == Residual::pre_norm ? x + y : (*norm_[place])(x + y);
+  Tensor summed(size_t place, const Tensor& x, const Tensor& y) const {
+    const auto& joint = joints_[place];
+    if (config_.residual == Residual::rezero) return x + joint.alpha * y;
+    return config_.residual == Residual::pre_norm ? x + y : (*joint.norm)(x + y);
   }
 
-  Tensor mixed(const Tensor& input, Context& context) {
-    const auto x = convolution_ ? (*convolution_)(input, context) : input;
-    if (config_.recompute != Recompute::attention || !is_training()) return (*mixer_)(x, context);
-    return recomputed([this](const Tensor& t, Context& c) { return (*mixer_)(t, c); }, x, context,
-                      tensors_of(*mixer_));
+  Tensor mixed(size_t place, const Tensor& input, Context& context) {
+    const auto& mixing = mixers_[place];
+    const auto x = place == 0 && convolution_ ? (*convolution_)(input, context) : input;
+    if (!several_) return mixed_by(*mixing.mixer, x, context);
+    Share part(mixing, context);
+    if (mixing.cross) part.cross_mask();
+    const auto y = mixed_by(*mixing.mixer, x, part.inner);
+    part.give_back();
+    return y;
+  }
+
+  Tensor mixed_by(MixerImpl& mixer, const Tensor& x, Context& context) {
+    if (config_.recompute != Recompute::attention || !is_training()) return mixer(x, context);
+    return recomputed([&mixer](const Tensor& t, Context& c) { return mixer(t, c); }, x, context,
+                      tensors_of(mixer));
   }
 
   // The second run must find the gradients of what layers share, too.
@@ -125,17 +207,22 @@ class ResidualBlock : public BlockImpl {
   BlockConfig config_;
   std::string path_;
   std::shared_ptr<Shared> shared_;
-  std::shared_ptr<ShortConvolution> convolution_;
-  Mixer mixer_;
+  bool several_;
+  std::vector<Mixing> mixers_;
+  std::shared_ptr<ShortConvolution> convolution_;  // before the first of them
   std::shared_ptr<FeedForward> feed_forward_;
-  std::shared_ptr<LayerNorm> norm_[2];
-  Tensor alpha_[2];
+  std::vector<Joint> joints_;  // in their order
 };
 
 }  // namespace
 
 Block residual(const Site& site, Mixer mixer, const BlockConfig& config) {
-  return std::make_shared<ResidualBlock>(site, std::move(mixer), config);
+  return residual(site, std::vector<Mixing>{{"mixer", config.mixes ? std::move(mixer) : nullptr}},
+                  config);
+}
+
+Block residual(const Site& site, const std::vector<Mixing>& mixers, const BlockConfig& config) {
+  return std::make_shared<ResidualBlock>(site, mixers, config);
 }
 
 }  // namespace longbow

@@ -1,6 +1,7 @@
 #pragma once
 #include <array>
 #include <string_view>
+#include <vector>
 
 #include "longbow/nn/feed_forward.h"
 #include "longbow/nn/mixer.h"
@@ -51,5 +52,15 @@ void fields(V& v, BlockConfig& c) {
 // side by side, [B, N, 2 C]:
 //   y1 = x1 + mixer(LN x2), y2 = x2 + feed_forward(LN y1).
 Block residual(const Site& site, Mixer mixer, const BlockConfig& config);
+
+// One of several mixers of a block. Each has its own part of what the context carries.
+struct Mixing {
+  std::string name;    // of its parameters and its state
+  Mixer mixer;         // null: there is none
+  bool cross = false;  // reads context.memory, the others read the tokens
+};
+// Several mixers one after another, each with its residual, then the feed-forward layer. In a
+// reversible block the mixers are one branch: y1 = x1 + s + cross(LN(x2 + s)), s = mixer(LN x2).
+Block residual(const Site& site, const std::vector<Mixing>& mixers, const BlockConfig& config);
 
 }  // namespace longbow

@@ -67,7 +67,10 @@ struct State {
 
 struct Context {
   Mask mask = {};
-  Tensor memory = {};     // [B, M, Cm]: what is attended to, when it is not x itself
+  Tensor memory = {};  // [B, M, Cm]: what is attended to, when it is not x itself
+  // [B, M] bool: real rows of the memory, for a block that reads its tokens and a memory both; the
+  // mask is then that of the tokens.
+  Tensor memory_keep = {};
   Tensor positions = {};  // [B, N] int64, counted over real tokens; undefined = from the mask
   Tensor segments = {};   // [B, N] int64: which part of the input a token is of; undefined = 0
   Random random = {};

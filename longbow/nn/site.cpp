@@ -27,6 +27,12 @@ Tensor Shared::buffer(const std::string& key, at::IntArrayRef shape,
   return register_buffer(key, make());
 }
 
+std::shared_ptr<Shared> Shared::child(const std::string& name) {
+  const auto own = named_children();
+  if (const auto* found = own.find(name)) return std::dynamic_pointer_cast<Shared>(*found);
+  return register_module(name, std::make_shared<Shared>());
+}
+
 Site Site::at(const std::string& name) const {
   Site inner = *this;
   inner.path = path.empty() ? name : path + "." + name;

@@ -38,6 +38,8 @@ class Shared : public torch::nn::Module {
                    const std::function<Tensor()>& make);
   // The same for what is saved but not learned.
   Tensor buffer(const std::string& key, at::IntArrayRef shape, const std::function<Tensor()>& make);
+  // What other mixers of the same layers share among themselves: the same keys are other tensors.
+  std::shared_ptr<Shared> child(const std::string& name);
 };
 
 struct Site {

@@ -181,5 +181,156 @@ TEST(Residual, RecomputationGivesTheSameGradientsAlsoOfWhatLayersShare) {
   }
 }
 
+// y_i = (mean of the real rows of the memory) W + x_i / 2, in a state the mean; hands on how many
+// layers it passed under a key that others use, too.
+class Averaging : public MixerImpl {
+ public:
+  explicit Averaging(const Site& site) {
+    weight = parameter("weight", initial_matrix(site, "weight", kWidth, kWidth));
+    label({"averaging", {.future = Future::exact, .cross = true, .decode = true}, {}});
+  }
+  Tensor weight;
+
+ protected:
+  Tensor mix(const Tensor& x, Context& context) override {
+    EXPECT_FALSE(context.mask.causal);
+    auto& passed = context.carry["passed"];
+    passed = passed.defined() ? passed + 1 : at::ones({1});
+    return read(mean(context), x);
+  }
+  void open(State& state, int64_t, int64_t, Context& context) override {
+    state.lane["mean"] = mean(context);
+    state.fill["mean"] = 0;
+  }
+  Tensor grow(const Tensor& x, State& state, Context&) override {
+    return read(state.lane.at("mean"), x);
+  }
+
+ private:
+  static Tensor mean(const Context& context) {
+    const auto keep = context.mask.keep.unsqueeze(-1).to(at::kFloat);
+    return (context.memory * keep).sum(1) / keep.sum(1);
+  }
+  Tensor read(const Tensor& mean, const Tensor& x) const {
+    return mean.matmul(weight).unsqueeze(1) + x / 2;
+  }
+};
+
+// The running sum of the tokens, which must not see the memory.
+class Summing : public MixerImpl {
+ public:
+  Summing() { label({"summing", {.future = Future::exact, .decode = true}, {}}); }
+
+ protected:
+  Tensor mix(const Tensor& x, Context& context) override {
+    EXPECT_FALSE(context.memory.defined());
+    auto& passed = context.carry["passed"];
+    passed = passed.defined() ? passed * 2 : at::ones({1});
+    return x.cumsum(1) / 4;
+  }
+  void open(State& state, int64_t lanes, int64_t, Context& context) override {
+    EXPECT_FALSE(context.memory.defined());
+    state.add("sum", {lanes, 1, kWidth}, at::kFloat);
+  }
+  Tensor grow(const Tensor& x, State& state, Context&) override {
+    const auto y = x.cumsum(1) + state.lane.at("sum");
+    state.lane["sum"] = y.narrow(1, y.size(1) - 1, 1);
+    return y / 4;
+  }
+};
+
+Block build_decoder(const BlockConfig& config) {
+  return residual(site(),
+                  {{"mixer", std::make_shared<Summing>()},
+                   {"cross", std::make_shared<Averaging>(site().at("cross")), true}},
+                  config);
+}
+
+Context reading(const Tensor& memory) {
+  return {.mask = {.causal = true},
+          .memory = memory,
+          .memory_keep = at::tensor({1, 1, 0, 1, 0, 0}, at::kLong).to(at::kBool).view({2, 3})};
+}
+
+Tensor some_memory() {
+  return random_normal({2, 3, kWidth}, 9).to(at::kFloat);
+}
+
+TEST(Residual, ADecoderReadsItsTokensThenTheMemoryThenFeedsForward) {
+  const auto memory = some_memory();
+  const auto x = input();
+  const auto means = at::stack({memory[0].narrow(0, 0, 2).mean(0), memory[1][0]});
+  const auto of_memory = [&](const Block& block, const Tensor& t) {
+    return means.matmul(block->named_parameters()["cross.weight"]).unsqueeze(1) + t / 2;
+  };
+  auto block = build_decoder({});
+  auto context = reading(memory);
+  const auto y = x + normalised(x).cumsum(1) / 4, z = y + of_memory(block, normalised(y));
+  EXPECT_NEAR_TENSOR(block->forward(x, context), z + fed(block, normalised(z), Activation::gelu),
+                     tolerance(at::kFloat));
+  block = build_decoder({.residual = Residual::post_norm});
+  const auto first = normalised(x + x.cumsum(1) / 4),
+             second = normalised(first + of_memory(block, first));
+  EXPECT_NEAR_TENSOR(block->forward(x, context),
+                     normalised(second + fed(block, second, Activation::gelu)),
+                     tolerance(at::kFloat));
+}
+
+TEST(Residual, MixersOfOneBlockCarryApart) {
+  const auto block = build_decoder({});
+  auto context = reading(some_memory());
+  block->forward(input(), context);
+  block->forward(input(), context);
+  EXPECT_EQ(context.carry.at("mixer.passed").item<double>(), 2);
+  EXPECT_EQ(context.carry.at("cross.passed").item<double>(), 2);
+  block->forward(input(), context);
+  EXPECT_EQ(context.carry.at("mixer.passed").item<double>(), 4);
+  EXPECT_EQ(context.carry.at("cross.passed").item<double>(), 3);
+}
+
+TEST(Residual, ADecoderExtendsAsItReads) {
+  for (const auto kind :
+       {Residual::pre_norm, Residual::post_norm, Residual::rezero, Residual::reversible}) {
+    const auto block = build_decoder({.residual = kind, .rezero_start = 0.5});
+    const bool two = kind == Residual::reversible;
+    const auto x = two ? at::cat({input(), input().flip(1)}, -1) : input();
+    auto context = reading(some_memory()), opening = context;
+    const auto whole = block->forward(x, context);
+    State state;
+    block->start(state, 2, 5, opening);
+    Context growing;
+    const auto first = block->extend(x.narrow(1, 0, 2), state, growing);
+    const auto rest = block->extend(x.narrow(1, 2, 3), state, growing);
+    EXPECT_NEAR_TENSOR(at::cat({first, rest}, 1), whole, tolerance(at::kFloat));
+  }
+}
+
+TEST(Residual, AReversibleDecoderAddsBothMixersToTheFirstStream) {
+  const auto block = build_decoder({.residual = Residual::reversible});
+  const auto memory = some_memory(), x1 = input(), x2 = input().flip(1);
+  auto context = reading(memory);
+  const auto means = at::stack({memory[0].narrow(0, 0, 2).mean(0), memory[1][0]});
+  const auto s = normalised(x2).cumsum(1) / 4;
+  const auto c =
+      means.matmul(block->named_parameters()["cross.weight"]).unsqueeze(1) + normalised(x2 + s) / 2;
+  const auto y1 = x1 + s + c, y2 = x2 + fed(block, normalised(y1), Activation::gelu);
+  EXPECT_NEAR_TENSOR(block->forward(at::cat({x1, x2}, -1), context), at::cat({y1, y2}, -1),
+                     tolerance(at::kFloat));
+}
+
+TEST(Residual, RecomputationGivesTheGradientOfTheMemory) {
+  std::map<Recompute, Tensor> found;
+  for (const auto recompute : {Recompute::none, Recompute::block, Recompute::attention}) {
+    const auto block = build_decoder({.recompute = recompute});
+    const auto memory = some_memory().requires_grad_();
+    auto context = reading(memory);
+    block->forward(input(), context).square().sum().backward();
+    found[recompute] = memory.grad();
+  }
+  EXPECT_GT(found[Recompute::none].abs().max().item<double>(), 1e-3);
+  EXPECT_NEAR_TENSOR(found[Recompute::block], found[Recompute::none], (Tolerance{1e-6, 1e-5}));
+  EXPECT_NEAR_TENSOR(found[Recompute::attention], found[Recompute::none], (Tolerance{1e-6, 1e-5}));
+}
+
 }  // namespace
 }  // namespace longbow

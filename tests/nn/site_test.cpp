@@ -123,5 +123,17 @@ TEST(LayerNorm, NormalisesTheLastDimension) {
   EXPECT_NEAR_TENSOR(LayerNorm(8)(x), want, tolerance(at::kFloat));
 }
 
+TEST(Shared, AChildHasTheSameKeysForOtherTensors) {
+  Shared shared;
+  const auto own = shared.parameter("p", {2}, [] { return at::ones({2}); });
+  const auto child = shared.child("cross");
+  const auto other = child->parameter("p", {3}, [] { return at::zeros({3}); });
+  EXPECT_EQ(shared.child("cross"), child);
+  EXPECT_EQ(other.size(0), 3);
+  std::vector<std::string> names;
+  for (const auto& entry : shared.named_parameters()) names.push_back(entry.key());
+  EXPECT_EQ(names, (std::vector<std::string>{"p", "cross.p"}));
+}
+
 }  // namespace
 }  // namespace longbow
