@@ -67,4 +67,16 @@ Block make_block(const Node& options, const Site& site, BlockConfig config) {
   return residual(site, config.mixes ? make_mixer(options, site.at("mixer")) : nullptr, config);
 }
 
+Block make_block(const Node& options, const Node& cross, const Site& site, BlockConfig config) {
+  const auto& mechanism = mechanism_of(options);
+  if (mechanism.block) mechanism.block(config, options_of(options));
+  auto there = site.at("cross");
+  there.cross = true;
+  if (site.shared) there.shared = site.shared->child("cross");
+  return residual(site,
+                  {{"mixer", config.mixes ? make_mixer(options, site.at("mixer")) : nullptr},
+                   {"cross", make_mixer(cross, there), /*cross=*/true}},
+                  config);
+}
+
 }  // namespace longbow

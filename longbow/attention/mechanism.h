@@ -45,6 +45,9 @@ Mixer make_mixer(const Node& options, const Site& site);
 Mixer make_mixer(const std::string& name, const Site& site, const std::string& options = "");
 // The mixer in its block, as the mechanism wants it.
 Block make_block(const Node& options, const Site& site, BlockConfig config);
+// A decoder's block: self-attention, cross-attention to a memory as the site's shape says, and the
+// feed-forward layer that goes with the first.
+Block make_block(const Node& options, const Node& cross, const Site& site, BlockConfig config);
 // A config's {name: …} tree split into its row and the options proper.
 const Mechanism& mechanism_of(const Node& options);
 Node options_of(const Node& options);
