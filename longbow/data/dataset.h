@@ -38,6 +38,8 @@ struct Splits {
   std::shared_ptr<const Dataset> train = {}, valid = {}, test = {};
   int64_t vocabulary = 0, classes = 0, max_length = 0;
   int64_t second_vocabulary = 0;  // of the second sequences; 0 = the same as the first
+  // Ids that begin and end a target sequence, 0 = none. Samples hold the end, never the beginning.
+  int64_t begin = 0, end = 0;
   bool per_token = false;
   std::vector<std::string> symbols = {};  // by token id
   // sha256 of each split's samples and of each file read

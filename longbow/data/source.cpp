@@ -63,6 +63,16 @@ Splits load_markov_data(const DataConfig& config) {
       config.max_tokens);
 }
 
+Splits load_reverse_data(const DataConfig& config) {
+  auto splits =
+      config.path.empty() ? make_reverse(config.reverse, config.seed) : load_reverse(config.path);
+  if (config.max_tokens > 0 && splits.max_length > config.max_tokens)
+    throw UserError(fmt::format("max_tokens {} would cut reverse samples of up to {} tokens",
+                                config.max_tokens, splits.max_length),
+                    "a target begins with the end of its source; lower length instead");
+  return splits;
+}
+
 }  // namespace
 
 const std::vector<DataSource>& data_sources() {
@@ -97,6 +107,14 @@ const std::vector<DataSource>& data_sources() {
        .load = load_markov_data,
        .make = [](const std::string& dir, const Node& options,
                   uint64_t seed) { write_markov(dir, read<MarkovConfig>(options), seed); }},
+      {.name = "reverse",
+       .description = "reversal: translate a source into its symbols from the end to the beginning",
+       .objective = "translation",
+       .files = {"reverse_train.tsv", "reverse_val.tsv", "reverse_test.tsv"},
+       .options = describe<ReverseConfig>(),
+       .load = load_reverse_data,
+       .make = [](const std::string& dir, const Node& options,
+                  uint64_t seed) { write_reverse(dir, read<ReverseConfig>(options), seed); }},
   };
   return sources;
 }

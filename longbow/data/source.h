@@ -13,6 +13,7 @@
 #include "longbow/data/match.h"
 #include "longbow/data/needle.h"
 #include "longbow/data/recall.h"
+#include "longbow/data/reverse.h"
 
 namespace longbow {
 
@@ -27,6 +28,7 @@ struct DataConfig {
   CountConfig count = {};
   NeedleConfig needle = {};
   MarkovConfig markov = {};
+  ReverseConfig reverse = {};
 };
 template <class V>
 void fields(V& v, DataConfig& c) {
@@ -40,6 +42,7 @@ void fields(V& v, DataConfig& c) {
   v("count", c.count, "generator options of count");
   v("needle", c.needle, "generator options of needle");
   v("markov", c.markov, "generator options of markov");
+  v("reverse", c.reverse, "generator options of reverse");
 }
 
 struct DataSource {

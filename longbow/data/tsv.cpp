@@ -4,6 +4,8 @@
 
 #include <charconv>
 
+#include "longbow/core/error.h"
+
 namespace longbow {
 namespace {
 

@@ -18,6 +18,7 @@ DataConfig small(const std::string& name) {
   config.count = {.train = 6, .valid = 3, .test = 2};
   config.needle = {.train = 6, .valid = 3, .test = 2};
   config.markov = {.train = 6, .valid = 3, .test = 2};
+  config.reverse = {.train = 6, .valid = 3, .test = 2};
   return config;
 }
 
@@ -30,7 +31,7 @@ TEST(Source, NamesItsDataSets) {
     EXPECT_FALSE(source.options.empty());
     EXPECT_GT(load_data(small(source.name)).vocabulary, 0);
   }
-  EXPECT_EQ(names, "listops recall match count needle markov ");
+  EXPECT_EQ(names, "listops recall match count needle markov reverse ");
 }
 
 TEST(Source, MakesAndLoadsTheSameSamplesAsInMemory) {
@@ -69,7 +70,8 @@ TEST(Source, SaysWhenItKnowsNoSuchDataSet) {
   EXPECT_EQ(error_of([] { load_data({.name = "listop"}); }),
             "unknown data set 'listop'; did you mean 'listops'?");
   EXPECT_EQ(error_of([] { make_data("imagenet", "x", {}, 1); }),
-            "unknown data set 'imagenet'; one of: listops, recall, match, count, needle, markov");
+            "unknown data set 'imagenet'; one of: listops, recall, match, count, needle, markov, "
+            "reverse");
 }
 
 TEST(Source, SaysWhenItKnowsNoSuchOption) {
@@ -100,6 +102,15 @@ TEST(Source, ReportsSamplesThatItCut) {
       log.find("listops: " + std::to_string(splits.truncated) + " of 11 samples cut to 6 tokens"),
       std::string::npos)
       << log;
+}
+
+TEST(Source, DoesNotCutTargetsThatAreReversed) {
+  auto config = small("reverse");
+  config.max_tokens = 8;
+  const auto message = error_of([&] { load_data(config); });
+  EXPECT_TRUE(message.starts_with("max_tokens 8 would cut reverse samples of up to ")) << message;
+  EXPECT_TRUE(message.ends_with("a target begins with the end of its source; lower length instead"))
+      << message;
 }
 
 TEST(Source, DoesNotCutTheQueriesOfRecall) {
