@@ -1,0 +1,71 @@
+#include "longbow/models/seq2seq.h"
+
+#include <ATen/ATen.h>
+
+namespace longbow {
+namespace {
+
+const Node& part(const Node& tree, const char* name) {
+  const auto* found = tree.find(name);
+  return found ? *found : tree;
+}
+
+}  // namespace
+
+void check_seq2seq(const Seq2SeqConfig& config, const Node& tree) {
+  check_encoder(config.encoder, part(tree, "encoder"));
+  check_decoder(config.decoder, part(tree, "decoder"));
+  if (config.tie == Tie::all && config.encoder.width != config.decoder.width)
+    throw UserError(part(tree, "tie").place,
+                    "tie all needs one width, but the encoder's is " +
+                        std::to_string(config.encoder.width) + " and the decoder's " +
+                        std::to_string(config.decoder.width),
+                    "set tie to output, or the widths alike");
+}
+
+Seq2Seq::Seq2Seq(const Seq2SeqConfig& config, int64_t source_vocabulary, int64_t target_vocabulary,
+                 uint64_t seed) {
+  encoder_ = register_module("encoder",
+                             std::make_shared<Encoder>(config.encoder, source_vocabulary, seed));
+  DecoderSite site = {.vocabulary = target_vocabulary,
+                      .memory_width = config.encoder.width,
+                      .memory_length = config.encoder.max_length,
+                      .seed = seed};
+  if (config.tie == Tie::all) site.words = encoder_->words();
+  decoder_ = register_module("decoder", std::make_shared<Decoder>(config.decoder, site));
+  if (config.tie != Tie::none) return;
+  const Site head = {.path = "decoder.output", .init = "xavier", .seed = seed};
+  output_ = register_module(
+      "output", std::make_shared<Linear>(head, config.decoder.width, target_vocabulary));
+}
+
+void Seq2Seq::read(const Tensor& source, const Mask& source_mask, Context& context) {
+  Context reading = {.mask = source_mask,
+                     .random = context.random,
+                     .choices = context.choices,
+                     .maps = context.maps};
+  context.memory = (*encoder_)(source, reading);
+  context.memory_keep = source_mask.keep;
+  if (reading.loss.defined()) context.add_loss(reading.loss);
+}
+
+Tensor Seq2Seq::logits(const Tensor& x) const {
+  return output_ ? (*output_)(x) : at::linear(x, decoder_->words());
+}
+
+Tensor Seq2Seq::operator()(const Tensor& source, const Mask& source_mask, const Tensor& target,
+                           Context& context) {
+  read(source, source_mask, context);
+  return logits((*decoder_)(target, context));
+}
+
+Continuation Seq2Seq::continuation(const Tensor& source, const Mask& source_mask,
+                                   const Random& random) {
+  const at::NoGradGuard no_grad;
+  Context context = {.random = random};
+  read(source, source_mask, context);
+  const auto head = [this](const Tensor& x) { return logits(x); };
+  return continuation_of(decoder_, head, source.size(0), decoder_->max_length(), context);
+}
+
+}  // namespace longbow
