@@ -42,6 +42,7 @@ class MajorityGiven {
 }  // namespace
 
 std::vector<Baseline> baselines(const DataConfig& config, const Splits& splits) {
+  if (!splits.train->per_token() && splits.train->targets() == 0) return {};
   std::vector<Baseline> rows;
   if (splits.classes == 0) return rows;
   rows.push_back(

@@ -11,6 +11,7 @@
 #include "longbow/tasks/regression.h"
 #include "longbow/tasks/replaced_tokens.h"
 #include "longbow/tasks/span.h"
+#include "longbow/tasks/translation.h"
 
 namespace longbow {
 
@@ -18,7 +19,7 @@ const std::vector<Objective>& objectives() {
   static const std::vector<Objective> all = {
       classification_objective(), pairs_objective(),           regression_objective(),
       span_objective(),           characters_objective(),      causal_lm_objective(),
-      masked_lm_objective(),      replaced_tokens_objective(),
+      masked_lm_objective(),      replaced_tokens_objective(), translation_objective(),
   };
   return all;
 }
@@ -89,13 +90,14 @@ double mean_of(const Tensors& sums, const std::string& name, const std::string& 
   return sum_of(sums, name) / std::max(sum_of(sums, over), 1.0);
 }
 
-std::string mechanism_label(const Node& model) {
-  const auto* attention = model.find("attention");
-  const auto* layers = model.find("layers");
+namespace {
+
+void add_mechanisms(const Node& part, const char* key, std::string& label) {
+  const auto* attention = part.find(key);
+  const auto* layers = part.find("layers");
   const auto options =
       attention_per_layer(attention ? *attention : Node::string("softmax"),
                           layers ? as_integer(*layers, "layers") : EncoderConfig().layers);
-  std::string label;
   for (const auto& own : options) {
     const auto& name = mechanism_of(own).name;
     if (label.empty())
@@ -103,6 +105,20 @@ std::string mechanism_label(const Node& model) {
     else if (("+" + label + "+").find("+" + name + "+") == std::string::npos)
       label += "+" + name;
   }
+}
+
+}  // namespace
+
+std::string mechanism_label(const Node& model) {
+  std::string label;
+  const auto *encoder = model.find("encoder"), *decoder = model.find("decoder");
+  if (!encoder && !decoder) {
+    add_mechanisms(model, "attention", label);
+    return label;
+  }
+  add_mechanisms(encoder ? *encoder : Node::map(), "attention", label);
+  for (const auto* key : {"attention", "cross_attention"})
+    add_mechanisms(decoder ? *decoder : Node::map(), key, label);
   return label;
 }
 

@@ -27,6 +27,11 @@ TEST(Baselines, AreLearntOnTrainAndScoredOnTest) {
   EXPECT_DOUBLE_EQ(rows[1].accuracy, 3.0 / 5) << "1 for MIN, 9 for MAX, 0 for what was never seen";
 }
 
+TEST(Baselines, ThereAreNoneWhereSamplesHaveNoClass) {
+  EXPECT_TRUE(
+      baselines({.name = "reverse"}, make_reverse({.train = 4, .valid = 2, .test = 2}, 1)).empty());
+}
+
 TEST(Baselines, IgnoreTokensWithoutATarget) {
   auto data = std::make_shared<MemoryDataset>(MemoryDataset::Targets::per_token);
   data->add(std::vector<int32_t>{5, 6, 7, 8}, std::vector<int32_t>{kIgnore, 2, kIgnore, 1});
