@@ -16,10 +16,8 @@ namespace fs = std::filesystem;
 // Tests that cover a law or a whole layer, so that no single source carries their name.
 const std::map<std::string, std::string> kTestsOfSeveralSources = {
     {"fuzz_test", "mutates the inputs of every reader of its layer"},
-    {"canine_train_test", "trains the model of characters to a stated loss"},
     {"laws_test", "runs every law on every row of the table"},
     {"laws_cuda_test", "the laws that need a GPU"},
-    {"lm_train_test", "trains every language model to a stated loss"},
     {"parity_test", "compares every row with what public implementations compute"},
     {"broken_cuda_test", "the same for the laws that need a GPU"},
     {"broken_test", "shows on a broken mixer that each law can fail"},
