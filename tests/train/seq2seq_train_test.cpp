@@ -71,16 +71,16 @@ TEST_P(Seq2SeqTraining, LearnsToReverse) {
   EXPECT_LT(test.at("loss").get<double>(), kind.loss);
   EXPECT_EQ(result.metric, "perplexity");
   EXPECT_NEAR(result.score, std::exp(test.at("loss").get<double>()), 1e-6);
-  EXPECT_GT(test.at("exact_match").get<double>(), 0.5) << "chance is 5^-4";
+  EXPECT_GT(test.at("exact_match").get<double>(), 0.9) << "chance is 5^-4";
 }
 
 INSTANTIATE_TEST_SUITE_P(Mechanisms, Seq2SeqTraining,
-                         testing::Values(Kind{"softmax", "softmax", "softmax", "softmax", 0.1},
-                                         Kind{"linear", "linear", "linear", "linear", 0.1},
+                         testing::Values(Kind{"softmax", "softmax", "softmax", "softmax", 0.03},
+                                         Kind{"linear", "linear", "linear", "linear", 0.03},
                                          Kind{"linformer", "{name: linformer, rank: 6}", "softmax",
-                                              "{name: linformer, rank: 6}", 0.1},
+                                              "{name: linformer, rank: 6}", 0.03},
                                          Kind{"local", "{name: local, window: 3}",
-                                              "{name: local, window: 3}", "softmax", 0.1}),
+                                              "{name: local, window: 3}", "softmax", 0.03}),
                          [](const auto& info) { return info.param.name; });
 
 TEST(Translation, AnInterruptedRunGoesOnWithTheSameLosses) {
