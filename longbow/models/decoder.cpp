@@ -37,8 +37,14 @@ void check_decoder(const DecoderConfig& config, const Node& tree) {
                  .head_width = config.head_width,
                  .layers = config.layers,
                  .causal = true,
+                 .positions = config.positions,
                  .attention = config.attention},
                 tree);
+  if (config.positions == Positions::axial) {
+    const auto* positions = tree.find("positions");
+    throw UserError(positions ? positions->place : tree.place, "a decoder has no axial positions",
+                    "write none, sinusoidal, learned or rotary");
+  }
   check_self_attention(config);
   check_cross_attention(config);
 }
@@ -69,6 +75,10 @@ Decoder::Decoder(const DecoderConfig& config, const DecoderSite& place) : config
               place.vocabulary, ", ", config.width, "]");
   switch (config.positions) {
     case Positions::none:
+    case Positions::axial:  // refused by check_decoder
+      break;
+    case Positions::rotary:
+      site.rotary = EncoderConfig().rotary;
       break;
     case Positions::sinusoidal:
       positions_ = register_buffer("positions", sinusoids(config.max_length, config.width));
