@@ -18,7 +18,7 @@ namespace longbow {
 namespace {
 
 const std::vector<std::string> kPretrains = {"causal_lm", "masked_lm", "replaced_tokens"};
-constexpr const char *kEncoder = "encoder.", *kWords = "encoder.words";
+constexpr const char *kEncoder = "encoder.", *kWords = "encoder.embedding.words";
 
 // The entries of a model part that describe its encoder.
 Node encoder_part(const Node& model) {

@@ -32,7 +32,8 @@ TEST(LanguageModel, TheHeadIsLayerActivationNormAndTheWordsThemselves) {
   auto y =
       at::gelu(x.matmul(weights["head.transform.weight"].t()) + weights["head.transform.bias"]);
   y = (y - y.mean(-1, true)) / (y.var(-1, false, true) + 1e-5).sqrt();
-  const auto want = y.matmul(weights["encoder.words"].narrow(0, 0, 5).t()) + at::arange(5);
+  const auto want =
+      y.matmul(weights["encoder.embedding.words"].narrow(0, 0, 5).t()) + at::arange(5);
   const auto got = model(tokens(), same);
   EXPECT_EQ(got.sizes(), (at::IntArrayRef{2, 6, 5}));
   EXPECT_NEAR_TENSOR(got, want, tolerance(at::kFloat));
@@ -58,11 +59,12 @@ TEST(LanguageModel, TiedWordsLearnFromBothEnds) {
     LanguageModel model(config, {.inputs = 6, .outputs = 5}, 1);
     Context context;
     model(tokens(), context).select(-1, 3).sum().backward();
-    const auto gradient = model.named_parameters()["encoder.words"].grad();
+    const auto gradient = model.named_parameters()["encoder.embedding.words"].grad();
     // Word 5 is neither read nor an answer; with words 1-4 both are possible.
     EXPECT_EQ(gradient[5].abs().sum().item<double>(), 0);
     EXPECT_GT(gradient[3].abs().sum().item<double>(), 0);
-    const auto other = model.named_parameters()[tied ? "encoder.words" : "head.words"].grad()[3];
+    const auto other =
+        model.named_parameters()[tied ? "encoder.embedding.words" : "head.words"].grad()[3];
     EXPECT_GT(other.abs().sum().item<double>(), 0);
   }
 }
@@ -82,8 +84,8 @@ TEST(LanguageModel, ReadsTheWordsOfAnotherThroughAProjection) {
   const auto words = random_normal({6, 12}, 3).to(at::kFloat);
   LanguageModel model(small(), {.inputs = 6, .outputs = 5}, 1, words);
   const auto weights = model.named_parameters();
-  EXPECT_FALSE(weights.contains("encoder.words"));
-  EXPECT_EQ(weights["encoder.from_words.weight"].sizes(), (at::IntArrayRef{8, 12}));
+  EXPECT_FALSE(weights.contains("encoder.embedding.words"));
+  EXPECT_EQ(weights["encoder.embedding.projection.weight"].sizes(), (at::IntArrayRef{8, 12}));
   EXPECT_EQ(weights["head.transform.weight"].sizes(), (at::IntArrayRef{12, 8}));
   Context context;
   EXPECT_EQ(model(tokens(), context).sizes(), (at::IntArrayRef{2, 6, 5}));

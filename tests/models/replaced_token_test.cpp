@@ -37,11 +37,11 @@ TEST(ReplacedToken, SharedWordsAreRegisteredOnceAndLearnFromTheGenerator) {
   for (const bool shared : {true, false}) {
     ReplacedTokenModel model(small(shared), {.inputs = 6, .outputs = 5}, 1);
     const auto weights = model.named_parameters();
-    EXPECT_EQ(weights.contains("generator.encoder.words"), !shared);
-    EXPECT_EQ(weights.contains("generator.encoder.from_words.weight"), shared);
+    EXPECT_EQ(weights.contains("generator.encoder.embedding.words"), !shared);
+    EXPECT_EQ(weights.contains("generator.encoder.embedding.projection.weight"), shared);
     Context context;
     model.generated(at::full({1, 6}, 5, at::kLong), context).sum().backward();
-    EXPECT_EQ(weights["encoder.words"].grad().defined(), shared);
+    EXPECT_EQ(weights["encoder.embedding.words"].grad().defined(), shared);
   }
 }
 

@@ -153,7 +153,7 @@ TEST(Seq2Seq, AReversibleDecoderRebuildsItsInputsWithTheSameGradients) {
       else
         want[entry.key()] = entry.value().grad();
   }
-  EXPECT_GT(want.at("encoder.words").abs().sum().item<double>(), 1e-3);
+  EXPECT_GT(want.at("encoder.embedding.words").abs().sum().item<double>(), 1e-3);
 }
 
 TEST(Seq2Seq, TheMemoryIsProjectedOncePerSequence) {
@@ -180,14 +180,14 @@ std::set<std::string> names(const Made& m) {
 TEST(Seq2Seq, TiedMatricesAreOneParameter) {
   const auto none = names(made("softmax", "softmax", "softmax")),
              output = names(made("softmax", "softmax", "softmax", "pre_norm", Tie::output));
-  EXPECT_TRUE(none.count("encoder.words") && none.count("decoder.words") &&
+  EXPECT_TRUE(none.count("encoder.embedding.words") && none.count("decoder.words") &&
               none.count("output.weight"));
-  EXPECT_TRUE(output.count("encoder.words") && output.count("decoder.words") &&
+  EXPECT_TRUE(output.count("encoder.embedding.words") && output.count("decoder.words") &&
               !output.count("output.weight"));
   const auto all = made("softmax", "softmax", "softmax", "pre_norm", Tie::all);
-  EXPECT_TRUE(names(all).count("encoder.words") && !names(all).count("decoder.words"));
+  EXPECT_TRUE(names(all).count("encoder.embedding.words") && !names(all).count("decoder.words"));
   all.logits().square().sum().backward();
-  const auto words = all.model->named_parameters()["encoder.words"];
+  const auto words = all.model->named_parameters()["encoder.embedding.words"];
   const auto before = all.logits();
   at::NoGradGuard no_grad;
   words[8].add_(1);  // a target token: its logit and what follows it change

@@ -56,7 +56,7 @@ TEST(MaskedLm, TheMaskTokenHasARowButIsNoAnswer) {
   const auto task = made(listops());
   const auto vocabulary = task->splits().vocabulary;
   const auto weights = task->model().named_parameters();
-  EXPECT_EQ(weights["encoder.words"].size(0), vocabulary + 1);
+  EXPECT_EQ(weights["encoder.embedding.words"].size(0), vocabulary + 1);
   EXPECT_EQ(weights["head.bias"].size(0), vocabulary);
   EXPECT_EQ(as_integer(*task->model_card().find("mask_token"), ""), vocabulary);
 }
