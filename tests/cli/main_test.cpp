@@ -22,8 +22,8 @@ TEST(Program, TellsItsVersionCommitCompilerAndLibTorch) {
 
 TEST(Program, HelpsWithEveryCommand) {
   const Workspace here;
-  for (const auto* command : {"list", "describe", "doctor", "train", "eval", "arena", "bench", "maps",
-                              "report", "data", "import", "export"}) {
+  for (const auto* command : {"list", "describe", "doctor", "train", "eval", "arena", "bench",
+                              "maps", "report", "data", "import", "export"}) {
     const auto outcome = here.run({command, "--help"});
     EXPECT_EQ(outcome.code, 0) << command;
     EXPECT_NE(outcome.out.find("--help"), std::string::npos) << command;
