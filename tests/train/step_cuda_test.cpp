@@ -1,6 +1,8 @@
 #include <ATen/ATen.h>
+#include <c10/cuda/CUDAFunctions.h>
 #include <gtest/gtest.h>
 
+#include "longbow/train/readback.h"
 #include "tests/support/tensor.h"
 #include "tests/train/steps.h"
 
@@ -57,6 +59,44 @@ TEST(StepCuda, AReplayedStepIsTheStepOfEveryOptimiser) {
       const auto plain = eight_steps(at::Device("cuda:0"), config, "softmax");
       expect_alike(graphed, plain,
                    precision == Precision::fp32 ? Tolerance{1e-4, 1e-3} : Tolerance{2e-2, 5e-2});
+    }
+}
+
+// Waiting for the device is an error while this lives.
+class NobodyWaits {
+ public:
+  NobodyWaits() { set(c10::cuda::SyncDebugMode::L_ERROR); }
+  ~NobodyWaits() { set(c10::cuda::SyncDebugMode::L_DISABLED); }
+
+ private:
+  static void set(c10::cuda::SyncDebugMode mode) {
+    c10::cuda::warning_state().set_sync_debug_mode(mode);
+  }
+};
+
+TEST(StepCuda, NothingInAStepWaitsForTheDevice) {
+  for (const bool graphs : {true, false})
+    for (const auto precision : {Precision::fp32, Precision::bf16, Precision::fp16}) {
+      const auto task = tiny_task(at::Device("cuda:0"), "linear");
+      Step step(*task, {.precision = precision, .graphs = graphs, .nominal = 7});
+      const auto batches = tiny_batches(*task);
+      Readback readback(at::Device("cuda:0"));
+      int64_t draw = 0;
+      for (int i = 0; i < 3; ++i, draw += 2) step.run(batches, draw, 0.003);
+      int arrived = 0;
+      {
+        const NobodyWaits guard;
+        EXPECT_NE(error_of([&] { (void)step.sums().at("loss").item<double>(); }), "");
+        for (int i = 0; i < 5; ++i, draw += 2) {
+          const auto failure = error_of([&] {
+            step.run(batches, draw, 0.003);
+            readback.send(step.sums(), [&](const Readback::Numbers&) { ++arrived; });
+          });
+          EXPECT_EQ(failure, "");
+        }
+      }
+      readback.flush();
+      EXPECT_EQ(arrived, 5);
     }
 }
 
