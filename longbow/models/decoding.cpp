@@ -1,6 +1,7 @@
 #include "longbow/models/decoding.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "longbow/models/beam_search.h"
 
