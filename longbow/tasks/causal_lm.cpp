@@ -28,8 +28,7 @@ class CausalLm : public Task {
   Part& model() override { return *model_; }
 
   Outcome run(const Batch& batch, const Random& random) override {
-    Context context = {.mask = Mask::from_lengths(batch.lengths, batch.tokens.size(1)),
-                       .random = random};
+    auto context = context_of(batch, random);
     const auto logits = (*model_)(batch.tokens, context);
     return with_extra_loss(worded(logits, next_tokens(batch.tokens, batch.lengths), batch.samples,
                                   options_, model_->is_training()),

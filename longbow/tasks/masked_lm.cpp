@@ -27,9 +27,9 @@ class MaskedLm : public Task {
   Part& model() override { return *model_; }
 
   Outcome run(const Batch& batch, const Random& random) override {
-    Context context = {.mask = Mask::from_lengths(batch.lengths, batch.tokens.size(1)),
-                       .random = random};
-    const auto hidden = masked(batch.tokens, context.mask.keep, config_.masking, ids_, random);
+    auto context = context_of(batch, random);
+    const auto keep = Mask::from_lengths(batch.lengths, batch.tokens.size(1)).keep;
+    const auto hidden = masked(batch.tokens, keep, config_.masking, ids_, random);
     const auto logits = (*model_)(hidden.tokens, context);
     return with_extra_loss(
         worded(logits, hidden.targets, batch.samples, options_, model_->is_training()), context);

@@ -34,9 +34,9 @@ class ReplacedTokens : public Task {
   Part& model() override { return *model_; }
 
   Outcome run(const Batch& batch, const Random& random) override {
-    Context context = {.mask = Mask::from_lengths(batch.lengths, batch.tokens.size(1)),
-                       .random = random};
-    const auto hidden = masked(batch.tokens, context.mask.keep, config_.masking, ids_, random);
+    auto context = context_of(batch, random);
+    const auto keep = Mask::from_lengths(batch.lengths, batch.tokens.size(1)).keep;
+    const auto hidden = masked(batch.tokens, keep, config_.masking, ids_, random);
     const auto words = model_->generated(hidden.tokens, context);
     const auto filled =
         at::where(hidden.chosen, drawn(words, config_.masking.first_token, random, "replacement"),
