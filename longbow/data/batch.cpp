@@ -30,12 +30,14 @@ std::vector<at::Tensor*> Batch::tensors() {
 
 Batch Batch::to(at::Device device) const {
   auto moved = *this;
-  for (auto* tensor : moved.tensors()) {
-    // Only pages that stay where they are can be copied while nobody waits.
-    const bool pins = device.is_cuda() && tensor->is_cpu();
-    *tensor = (pins ? tensor->pin_memory() : *tensor).to(device, /*non_blocking=*/true);
-  }
+  for (auto* tensor : moved.tensors()) *tensor = tensor->to(device, /*non_blocking=*/true);
   return moved;
+}
+
+Batch Batch::pinned() const {
+  auto copy = *this;
+  for (auto* tensor : copy.tensors()) *tensor = tensor->pin_memory();
+  return copy;
 }
 
 Batch collate(const Dataset& dataset, const Plan& plan) {

@@ -22,7 +22,8 @@ struct Batch {
   SamplerPosition after = {};  // seek here to continue behind this batch
   int64_t epoch = 0;
 
-  Batch to(at::Device device) const;  // without waiting for the copies
+  Batch to(at::Device device) const;  // without waiting for the copies, of pinned memory
+  Batch pinned() const;
   // The tensors above that are defined, in that order.
   std::vector<at::Tensor*> tensors();
 };

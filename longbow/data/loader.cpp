@@ -15,10 +15,11 @@ struct Loader::Impl {
     SamplerPosition after;
   };
 
-  Impl(std::shared_ptr<const Dataset> data, Sampler order, LoaderConfig settings)
+  Impl(std::shared_ptr<const Dataset> data, Sampler order, LoaderConfig settings, bool pins)
       : dataset(std::move(data)),
         sampler(std::move(order)),
         config(settings),
+        pinned(pins),
         position(sampler.position()) {
     for (int64_t i = 0; i < config.threads; ++i) workers.emplace_back([this] { work(); });
   }
@@ -34,7 +35,10 @@ struct Loader::Impl {
 
   Outcome make(const Plan& plan) const {
     try {
-      return {.batch = collate(*dataset, plan), .failure = nullptr, .after = plan.after};
+      auto batch = collate(*dataset, plan);
+      return {.batch = pinned ? batch.pinned() : std::move(batch),
+              .failure = nullptr,
+              .after = plan.after};
     } catch (...) {
       return {.batch = {}, .failure = std::current_exception(), .after = plan.after};
     }
@@ -81,6 +85,7 @@ struct Loader::Impl {
   std::shared_ptr<const Dataset> dataset;
   Sampler sampler;
   LoaderConfig config;
+  bool pinned;
   SamplerPosition position;
   std::mutex mutex;
   std::condition_variable changed;
@@ -97,8 +102,9 @@ std::vector<int64_t> lengths_of(const Dataset& dataset) {
   return lengths;
 }
 
-Loader::Loader(std::shared_ptr<const Dataset> dataset, Sampler sampler, LoaderConfig config)
-    : impl_(std::make_unique<Impl>(std::move(dataset), std::move(sampler), config)) {}
+Loader::Loader(std::shared_ptr<const Dataset> dataset, Sampler sampler, LoaderConfig config,
+               bool pinned)
+    : impl_(std::make_unique<Impl>(std::move(dataset), std::move(sampler), config, pinned)) {}
 Loader::~Loader() = default;
 
 Batch Loader::next() {

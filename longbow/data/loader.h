@@ -22,7 +22,9 @@ std::vector<int64_t> lengths_of(const Dataset& dataset);
 
 class Loader {
  public:
-  Loader(std::shared_ptr<const Dataset> dataset, Sampler sampler, LoaderConfig config = {});
+  // `pinned`: in memory that a GPU copies from without anybody waiting.
+  Loader(std::shared_ptr<const Dataset> dataset, Sampler sampler, LoaderConfig config = {},
+         bool pinned = false);
   ~Loader();  // drops what is under way
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;

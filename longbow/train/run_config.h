@@ -19,6 +19,7 @@ struct TrainConfig {
   bool graphs = true, anomaly = false, events = true;
   SamplerConfig sampler = {};
   LoaderConfig loader = {};
+  int64_t resident = int64_t{4} << 30;
   OptimizerConfig optimizer = {};
   AverageConfig average = {};
   ScheduleConfig schedule = {};
@@ -44,6 +45,9 @@ void fields(V& v, TrainConfig& c) {
   v("graphs", c.graphs, "replay the step as a captured graph, on a GPU");
   fields(v, c.sampler);
   fields(v, c.loader);
+  v("resident", c.resident,
+    "a training set of at most so many bytes (4 a token) is kept on the GPU; 0 = none",
+    at_least(0));
   fields(v, c.optimizer);
   fields(v, c.average);
   fields(v, c.schedule);

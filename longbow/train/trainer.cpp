@@ -10,6 +10,7 @@
 #include "longbow/nn/meter.h"
 #include "longbow/nn/safetensors.h"
 #include "longbow/train/checkpoint.h"
+#include "longbow/train/feed.h"
 #include "longbow/train/interruption.h"
 #include "longbow/train/readback.h"
 #include "longbow/train/run_log.h"
@@ -63,12 +64,12 @@ class Trainer {
       : config_(config),
         options_(options),
         task_(make_task(config, options.device)),
-        loader_(task_->splits().train,
-                Sampler(lengths_of(*task_->splits().train), config.train.sampler, config.seed),
-                config.train.loader),
+        feed_(task_->splits().train,
+              Sampler(lengths_of(*task_->splits().train), config.train.sampler, config.seed),
+              config.train.loader, config.train.resident, options.device),
         step_(*task_, step_config(config)),
         readback_(options.device),
-        total_(total_steps(config.train, loader_.batches_per_epoch())) {
+        total_(total_steps(config.train, feed_.batches_per_epoch())) {
     prepare_folder();
     if (now_.step == 0 && !start.empty()) take_over(start);
   }
@@ -76,9 +77,10 @@ class Trainer {
   Result run() {
     const auto& train = config_.train;
     InterruptionGuard interruption;
-    info(fmt::format("{}: {} parameters, {} training samples, {}", options_.label,
+    info(fmt::format("{}: {} parameters, {} training samples{}, {}", options_.label,
                      human_count(static_cast<double>(task_->parameter_count())),
-                     task_->splits().train->size(), options_.out));
+                     task_->splits().train->size(), feed_.resident() ? " on the GPU" : "",
+                     options_.out));
     Progress bar(options_.label, total_, options_.progress);
     Stopwatch watch(now_.seconds);
     watch.go_on();
@@ -130,7 +132,7 @@ class Trainer {
       now_ = checkpoint->progressed;
       step_.weights().load(checkpoint->weights, options_.out);
       step_.load(checkpoint->optimizer);
-      loader_.seek(now_.position);
+      feed_.seek(now_.position);
     }
     log_ = std::make_unique<RunLog>(options_.out, now_.step, config_.train.events);
     log_->text("config", "```yaml\n" + to_yaml(tree) + "```");
@@ -147,7 +149,7 @@ class Trainer {
     std::vector<Batch> batches;
     int64_t padded = 0;
     for (int64_t i = 0; i < train.accumulate; ++i) {
-      batches.push_back(loader_.next());
+      batches.push_back(feed_.next());
       padded = std::max(padded, batches.back().tokens.numel());
       now_.tokens += static_cast<double>(batches.back().real_tokens);
     }
@@ -267,7 +269,7 @@ class Trainer {
   RunConfig config_;
   TrainOptions options_;
   std::unique_ptr<Task> task_;
-  Loader loader_;
+  Feed feed_;
   Step step_;
   Readback readback_;
   int64_t total_;  // steps

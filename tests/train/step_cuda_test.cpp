@@ -2,6 +2,7 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <gtest/gtest.h>
 
+#include "longbow/train/feed.h"
 #include "longbow/train/readback.h"
 #include "tests/support/tensor.h"
 #include "tests/train/steps.h"
@@ -74,22 +75,25 @@ class NobodyWaits {
   }
 };
 
-TEST(StepCuda, NothingInAStepWaitsForTheDevice) {
+TEST(StepCuda, NothingFromTheDataToTheMetricsWaitsForTheDevice) {
   for (const bool graphs : {true, false})
     for (const auto precision : {Precision::fp32, Precision::bf16, Precision::fp16}) {
       const auto task = tiny_task(at::Device("cuda:0"), "linear");
       Step step(*task, {.precision = precision, .graphs = graphs, .nominal = 7});
-      const auto batches = tiny_batches(*task);
+      const auto& data = task->splits().train;
+      const Sampler order(lengths_of(*data), {.batch_size = 4, .bucket = 16}, 1);
+      Feed feed(data, order, {}, graphs ? int64_t{1} << 20 : 0, at::Device("cuda:0"));
+      EXPECT_EQ(feed.resident(), graphs);
       Readback readback(at::Device("cuda:0"));
       int64_t draw = 0;
-      for (int i = 0; i < 3; ++i, draw += 2) step.run(batches, draw, 0.003);
+      for (int i = 0; i < 12; ++i) step.run({feed.next()}, draw++, 0.003);
       int arrived = 0;
       {
         const NobodyWaits guard;
         EXPECT_NE(error_of([&] { (void)step.sums().at("loss").item<double>(); }), "");
-        for (int i = 0; i < 5; ++i, draw += 2) {
+        for (int i = 0; i < 5; ++i) {
           const auto failure = error_of([&] {
-            step.run(batches, draw, 0.003);
+            step.run({feed.next()}, draw++, 0.003);
             readback.send(step.sums(), [&](const Readback::Numbers&) { ++arrived; });
           });
           EXPECT_EQ(failure, "");
