@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "longbow/nn/meter.h"
+#include "tests/models/linformer_readme.h"
 #include "tests/support/tensor.h"
 
 namespace longbow {
@@ -344,20 +345,6 @@ TEST_P(LinformerKinds, GradientsAreTheSameAtEveryLevel) {
   }
 }
 
-// linformer-pytorch's own example, at 262144 tokens in its README.
-LinformerConfig readme(int64_t length) {
-  return {.input_size = length,
-          .channels = 64,
-          .dim_k = 128,
-          .dim_ff = 128,
-          .dim_d = 256,
-          .dropout_ff = 0.15,
-          .nhead = 4,
-          .depth = 2,
-          .dropout = 0.1,
-          .activation = Activation::gelu};
-}
-
 // Every level gives the gradients of C0 and needs less memory than the one before.
 void run_readme(int64_t length) {
   Tensors want;
@@ -365,7 +352,7 @@ void run_readme(int64_t length) {
   for (const auto level : {C0, C1, C2}) {
     Usage usage;
     const auto start = std::chrono::steady_clock::now();
-    const auto found = gradients(readme(length), level, true, 1, &usage);
+    const auto found = gradients(readme_example(length), level, true, 1, &usage);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     std::printf("%lld tokens, C%d: %.1f s, %.2f GiB\n", static_cast<long long>(length),
                 static_cast<int>(level), seconds.count(),

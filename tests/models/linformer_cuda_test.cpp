@@ -1,0 +1,54 @@
+#include <ATen/ATen.h>
+#include <ATen/cuda/CUDAContext.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include "longbow/nn/meter.h"
+#include "tests/models/linformer_readme.h"
+#include "tests/support/tensor.h"
+
+namespace longbow {
+namespace {
+
+TEST(LinformerCuda, TheReadmeExampleHasTheSameGradientsAtEveryLevel) {
+  const at::Device device("cuda:0");
+  const auto x = Random::from_seed(5, 0, device).normal({1, 262144, 64}, "x");
+  const LinformerInputs inputs = {.random = Random::from_seed(8, 0, device)};
+  Tensors want;
+  int64_t before = 0;
+  for (const auto level : {CheckpointLevel::C0, CheckpointLevel::C1, CheckpointLevel::C2}) {
+    auto config = readme_example(262144);
+    config.checkpoint_level = level;
+    Linformer net(config, /*seed=*/3);
+    net.to(device);
+    const auto step = [&] { net(x, inputs).square().mean().backward(); };
+    const auto usage = measure(step, device);
+    Tensors found;
+    for (const auto& item : net.named_parameters()) found[item.key()] = item.value().grad().clone();
+    std::vector<double> times;
+    for (int i = 0; i < 9; ++i) {
+      net.zero_grad();
+      at::cuda::device_synchronize();
+      const auto start = std::chrono::steady_clock::now();
+      step();
+      at::cuda::device_synchronize();
+      times.push_back(
+          std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+              .count());
+    }
+    std::sort(times.begin(), times.end());
+    std::printf("C%d: forward and backward %.1f ms, %.2f GiB\n", static_cast<int>(level), times[4],
+                static_cast<double>(usage.peak_bytes) / (1 << 30));
+    if (level == CheckpointLevel::C0) want = found;
+    for (const auto& [name, gradient] : want)
+      EXPECT_NEAR_TENSOR(found.at(name), gradient, (Tolerance{1e-7, 1e-3})) << name;
+    EXPECT_TRUE(level == CheckpointLevel::C0 || usage.peak_bytes < before);
+    before = usage.peak_bytes;
+  }
+}
+
+}  // namespace
+}  // namespace longbow
