@@ -7,11 +7,10 @@
 // or the slots of whole windows before its own, and its own window exactly (`block_causal`).
 #include <ATen/ATen.h>
 
-#include <utility>
-
 #include "longbow/attention/mechanism.h"
 #include "longbow/nn/length_config.h"
-#include "longbow/nn/recompute.h"
+#include "longbow/nn/slot_read.h"
+#include "longbow/nn/tiles.h"
 #include "longbow/nn/window_memory.h"
 
 namespace longbow {
@@ -43,7 +42,7 @@ void fields(V& v, Config& c) {
   v("output", c.output, "project the output; without, the heads must make up the model width");
   v("dropout", c.dropout, "rate on the attention weights", range(0, 0.99));
   v("recompute_heads", c.recompute_heads,
-    "without a causal mask: one head after another, each computed again in the backward pass");
+    "without a causal mask: weights are not stored but computed again in the backward pass");
 }
 
 void check(const Config& c) {
@@ -77,8 +76,12 @@ class Linformer : public ProjectedMixer {
     const auto source = context.memory.defined() ? context.memory : x;
     const int64_t keys = source.size(1), extra = keys - x.size(1);
     TORCH_CHECK(keys <= e_.longest, "linformer: ", keys, " keys, but max_length is ", e_.longest);
+    if (!context.mask.causal) {
+      const auto slots = packed(source, context);
+      return folds(x, context) ? read_folded(slots, x, context)
+                               : merged(read(rotated(queries(x), context), slots, x, context));
+    }
     const auto q = rotated(queries(x), context);
-    if (!context.mask.causal) return merged(read(q, packed(source, context), x, context));
     // Aligned at the end: queries before the first key see nothing.
     const Heads heads = {at::constant_pad_nd(q, {0, 0, extra, 0}),
                          rotated(split(*key_, source), context), split(*value_, source), x, source};
@@ -166,47 +169,39 @@ class Linformer : public ProjectedMixer {
     return split_heads(linear.bias.defined() ? y + tokens.ones * linear.bias : y, heads_);
   }
 
-  Tensor read(const Tensor& q, const Slots& slots, const Tensor& x, Context& context) {
-    auto visible = slots.visible;
-    if (config_.slot_triangle) {
-      const auto last = positions_of(x, context).unsqueeze(1).unsqueeze(-1);  // [B, 1, N, 1]
-      const auto triangle = at::arange(e_.slots, last.options()) <= last;
-      visible = visible.defined() ? visible.logical_and(triangle) : triangle;
-    }
-    if (config_.recompute_heads && at::GradMode::is_enabled() && !context.maps)
-      return read_by_head(q, slots, visible, context);
-    return softmax_read(q, slots.keys, slots.values, visible, weighing(), context);
+  Tensor visible(const Slots& slots, const Tensor& x, const Context& context) const {
+    if (!config_.slot_triangle) return slots.visible;
+    const auto last = positions_of(x, context).unsqueeze(1).unsqueeze(-1);  // [B, 1, N, 1]
+    const auto triangle = at::arange(e_.slots, last.options()) <= last;
+    return slots.visible.defined() ? slots.visible.logical_and(triangle) : triangle;
   }
 
-  // The same for one head at a time: of all weights only those of one head are there at once. A
-  // head drops what it would drop among the others.
-  Tensor read_by_head(const Tensor& q, const Slots& slots, const Tensor& visible,
-                      Context& context) {
-    const auto one = [](const Tensor& t, int64_t h) {
-      return t.size(1) == 1 ? t : t.narrow(1, h, 1);
-    };
-    std::vector<Tensor> outputs;
-    for (int64_t h = 0; h < heads_; ++h) {
-      Context own = {.random = context.random,
-                     .carry = {{"keys", one(slots.keys, h)}, {"values", one(slots.values, h)}}};
-      if (visible.defined()) own.carry["visible"] = one(visible, h);
-      const auto body = [this, h, weigh = weighing()](const Tensor& queries, Context& c) {
-        const auto given = std::exchange(c.carry, {});
-        const auto seen = given.find("visible");
-        auto p = masked_softmax(queries.matmul(given.at("keys").transpose(-2, -1)),
-                                seen == given.end() ? Tensor() : seen->second);
-        if (weigh.training && weigh.dropout > 0) {
-          auto noise = at::empty({p.size(0), p.size(2), p.size(3)}, p.options().dtype(at::kFloat));
-          c.random.uniform_window(noise, heads_ * p.size(2), p.size(3), h * p.size(2), 0,
-                                  weigh.path + ".dropout");
-          const auto kept = (noise >= weigh.dropout).unsqueeze(1).to(p.scalar_type());
-          p = p * (kept * (1 / (1 - weigh.dropout)));
-        }
-        return p.to(given.at("values").scalar_type()).matmul(given.at("values"));
-      };
-      outputs.push_back(recomputed(body, q.narrow(1, h, 1), own, {}));
-    }
-    return at::cat(outputs, 1);
+  Tensor read(const Tensor& q, const Slots& slots, const Tensor& x, Context& context) const {
+    const auto seen = visible(slots, x, context);
+    if (!config_.recompute_heads || context.maps)
+      return softmax_read(q, slots.keys, slots.values, seen, weighing(), context);
+    return tiled_softmax(q, slots.keys, slots.values, {.visible = seen},
+                         {.queries = 1024, .keys = e_.slots}, weighing(), context)
+        .to(q.scalar_type());
+  }
+
+  // x W_q K~^T = x (K~ W_q^T)^T, and (p V~) W_o = p (V~ W_o): where slots are few and heads wide,
+  // neither queries nor what the heads have read need be formed.
+  bool folds(const Tensor& x, const Context& context) const {
+    const int64_t ends = x.size(2) + outgoing_width();
+    return !rotates() && !context.maps && outgoing_width() > 0 &&
+           e_.slots * ends < width_ * (ends + 2 * e_.slots);
+  }
+  Tensor read_folded(const Slots& slots, const Tensor& x, const Context& context) const {
+    const auto keys = slots.keys * scale_;
+    const auto by_head = [&](const Tensor& t) { return t.unflatten(0, {heads_, -1}); };
+    ReadSlots folded = {.keys = keys.matmul(by_head(query_->weight)),
+                        .bias = {},
+                        .values = outgoing(slots.values),
+                        .visible = visible(slots, x, context)};
+    if (query_->bias.defined())
+      folded.bias = keys.matmul(by_head(query_->bias).unsqueeze(-1)).squeeze(-1);
+    return finished(read_slots(x, folded, weighing(), context));
   }
 
   // Query t reads what was written up to t, after what the state holds.

@@ -92,10 +92,16 @@ class ProjectedMixer : public MixerImpl {
   // Queries or keys turned by their positions where the site says so; a memory has none.
   Tensor rotated(const Tensor& heads, const Context& context) const;
   bool rotates() const { return rotary_.has_value(); }
+  // The output projection for weights p that are summed over heads: merged(p v) = finished(sum_h
+  // p_h outgoing(v)_h). outgoing: [B, H, R, D] -> [B, H, R, E]; E is 0 where nothing is projected.
+  int64_t outgoing_width() const;
+  Tensor outgoing(const Tensor& values) const;
+  Tensor finished(const Tensor& y) const;  // [B, N, E] -> [B, N, C]
   int64_t heads_;
   std::shared_ptr<Linear> query_, key_, value_;
 
  private:
+  const Linear& first_output() const { return output_in_ ? *output_in_ : *output_; }
   std::optional<Rotary> rotary_;
   std::shared_ptr<Linear> output_in_, output_;
 };

@@ -33,6 +33,18 @@ Tensor ProjectedMixer::merged(const Tensor& heads) const {
   return output_ ? (*output_)(y) : y;
 }
 
+int64_t ProjectedMixer::outgoing_width() const {
+  return output_ ? first_output().weight.size(0) : 0;
+}
+Tensor ProjectedMixer::outgoing(const Tensor& values) const {
+  return values.matmul(first_output().weight.unflatten(1, {heads_, -1}).permute({1, 2, 0}));
+}
+Tensor ProjectedMixer::finished(const Tensor& y) const {
+  const auto& bias = first_output().bias;
+  const auto whole = bias.defined() ? y + bias : y;
+  return output_in_ ? (*output_)(whole) : whole;
+}
+
 // Real tokens stand first, so that those of unknown position are counted from the left.
 Tensor ProjectedMixer::rotated(const Tensor& heads, const Context& context) const {
   if (!rotary_ || context.memory.defined()) return heads;

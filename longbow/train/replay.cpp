@@ -43,7 +43,8 @@ class Graphs : public Replay {
       return;
     }
     auto graph = std::make_unique<at::cuda::CUDAGraph>();
-    graph->capture_begin(pool_);
+    // Loader threads may pin memory meanwhile.
+    graph->capture_begin(pool_, cudaStreamCaptureModeThreadLocal);
     try {
       body();
     } catch (...) {

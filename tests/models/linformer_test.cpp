@@ -225,9 +225,9 @@ TEST_P(LinformerKinds, PaddingIsInvisibleAtEveryLevel) {
     const auto other = at::where(mask.unsqueeze(-1), x, random_normal({2, 12, 8}, 6)).detach();
     const auto y = (*net)(x, {.input_mask = mask}) * real;
     EXPECT_NEAR_TENSOR((*net)(other, {.input_mask = mask}) * real, y, (Tolerance{1e-12, 0}));
-    y.sum().backward();
+    y.backward(random_normal({2, 12, 8}, 7));  // a norm comes last: sums have no gradient
     EXPECT_EQ((x.grad() * (1 - real)).abs().max().item<double>(), 0);
-    EXPECT_GT((x.grad() * real).abs().max().item<double>(), 0);
+    EXPECT_GT((x.grad() * real).abs().max().item<double>(), 0.01);
   }
 }
 
@@ -312,7 +312,9 @@ Tensors gradients(LinformerConfig config, CheckpointLevel level, bool of_x, int6
   if (batch > 1)
     inputs.input_mask = at::arange(config.input_size).expand({batch, -1}) <
                         at::arange(batch).add(config.input_size - batch + 1).unsqueeze(1);
-  const auto step = [&] { net(x, inputs).square().mean().backward(); };
+  const auto direction =  // a norm comes last: sums and squares have no gradient
+      Random::from_seed(6).normal({batch, config.input_size, config.channels}, "y");
+  const auto step = [&] { net(x, inputs).backward(direction); };
   if (usage)
     *usage = measure(step);
   else
@@ -345,7 +347,8 @@ TEST_P(LinformerKinds, GradientsAreTheSameAtEveryLevel) {
   }
 }
 
-// Every level gives the gradients of C0 and needs less memory than the one before.
+// Every level gives the gradients of C0 and needs no more memory than the one before; C2 has
+// nothing to save where C1 stores no weights.
 void run_readme(int64_t length) {
   Tensors want;
   int64_t before = 0;
@@ -359,7 +362,8 @@ void run_readme(int64_t length) {
                 static_cast<double>(usage.peak_bytes) / (1 << 30));
     if (level == C0) want = found;
     expect_same(found, want, {1e-8, 1e-4});
-    EXPECT_TRUE(level == C0 || usage.peak_bytes < before);
+    EXPECT_TRUE(level == C0 || usage.peak_bytes < before ||
+                (level == C2 && usage.peak_bytes == before));
     before = usage.peak_bytes;
   }
 }

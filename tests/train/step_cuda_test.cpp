@@ -2,6 +2,9 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+
 #include "longbow/train/feed.h"
 #include "longbow/train/readback.h"
 #include "tests/support/tensor.h"
@@ -76,32 +79,48 @@ class NobodyWaits {
 };
 
 TEST(StepCuda, NothingFromTheDataToTheMetricsWaitsForTheDevice) {
-  for (const bool graphs : {true, false})
-    for (const auto precision : {Precision::fp32, Precision::bf16, Precision::fp16}) {
-      const auto task = tiny_task(at::Device("cuda:0"), "linear");
-      Step step(*task, {.precision = precision, .graphs = graphs, .nominal = 7});
-      const auto& data = task->splits().train;
-      const Sampler order(lengths_of(*data), {.batch_size = 4, .bucket = 16}, 1);
-      Feed feed(data, order, {}, graphs ? int64_t{1} << 20 : 0, at::Device("cuda:0"));
-      EXPECT_EQ(feed.resident(), graphs);
-      Readback readback(at::Device("cuda:0"));
-      int64_t draw = 0;
-      for (int i = 0; i < 12; ++i) step.run({feed.next()}, draw++, 0.003);
-      int arrived = 0;
-      {
-        const NobodyWaits guard;
-        EXPECT_NE(error_of([&] { (void)step.sums().at("loss").item<double>(); }), "");
-        for (int i = 0; i < 5; ++i) {
-          const auto failure = error_of([&] {
-            step.run({feed.next()}, draw++, 0.003);
-            readback.send(step.sums(), [&](const Readback::Numbers&) { ++arrived; });
-          });
-          EXPECT_EQ(failure, "");
-        }
+  for (const auto& [graphs, precision, resident] :
+       std::vector<std::tuple<bool, Precision, int64_t>>{{true, Precision::bf16, 0},
+                                                         {true, Precision::fp32, 1 << 20},
+                                                         {true, Precision::fp16, 1 << 20},
+                                                         {false, Precision::bf16, 1 << 20},
+                                                         {false, Precision::fp32, 0}}) {
+    const auto task = tiny_task(at::Device("cuda:0"), "linear");
+    Step step(*task, {.precision = precision, .graphs = graphs, .nominal = 7});
+    const auto& data = task->splits().train;
+    const Sampler order(lengths_of(*data), {.batch_size = 4, .bucket = 16}, 1);
+    Feed feed(data, order, {}, resident, at::Device("cuda:0"));
+    EXPECT_EQ(feed.resident(), resident > 0);
+    Readback readback(at::Device("cuda:0"));
+    int64_t draw = 0;
+    for (int i = 0; i < 12; ++i) step.run({feed.next()}, draw++, 0.003);
+    int arrived = 0;
+    {
+      const NobodyWaits guard;
+      EXPECT_NE(error_of([&] { (void)step.sums().at("loss").item<double>(); }), "");
+      for (int i = 0; i < 5; ++i) {
+        const auto failure = error_of([&] {
+          step.run({feed.next()}, draw++, 0.003);
+          readback.send(step.sums(), [&](const Readback::Numbers&) { ++arrived; });
+        });
+        EXPECT_EQ(failure, "");
       }
-      readback.flush();
-      EXPECT_EQ(arrived, 5);
     }
+    readback.flush();
+    EXPECT_EQ(arrived, 5);
+  }
+}
+
+TEST(StepCuda, AStepIsCapturedWhileOthersPinMemory) {
+  std::atomic<bool> done = false;
+  std::vector<Tensor> kept;
+  std::thread other([&] {
+    for (int64_t size = 1; !done; ++size) kept.push_back(at::empty({size << 10}).pin_memory());
+  });
+  for (int i = 0; i < 5; ++i)
+    EXPECT_EQ(error_of([&] { eight_steps(at::Device("cuda:0"), {.nominal = 7}, "linear"); }), "");
+  done = true;
+  other.join();
 }
 
 TEST(StepCuda, TheGpuLearnsWhatTheCpuLearns) {
