@@ -3,13 +3,12 @@
 // replayed as a graph. Beside it, bench/torch_step.py times the same step in PyTorch.
 //   longbow_step_bench [DEVICE [TASK | profile]]
 #include <ATen/ATen.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/format.h>
-#include <torch/csrc/autograd/profiler_kineto.h>
 
 #include <algorithm>
 #include <chrono>
 
+#include "bench/profile.h"
 #include "longbow/core/seed.h"
 #include "longbow/train/feed.h"
 #include "longbow/train/readback.h"
@@ -62,12 +61,6 @@ std::unique_ptr<Task> task_of(const Shape& shape, const std::string& mechanism, 
       .make(random_tokens(shape), model, {.bucket = 1, .device = device});
 }
 
-void wait_for(at::Device device) {
-  if (device.is_cpu()) return;
-  const c10::impl::VirtualGuardImpl guard(device.type());
-  guard.synchronizeStream(guard.getStream(device));
-}
-
 double step_time(const Shape& shape, const std::string& mechanism, bool graphs, at::Device device) {
   const auto task = task_of(shape, mechanism, device);
   Step step(*task, {.precision = Precision::bf16,
@@ -92,11 +85,9 @@ double step_time(const Shape& shape, const std::string& mechanism, bool graphs, 
   return times[kTimed / 2];
 }
 
-// What twenty steps of the training loop ask of the device, data and metrics included: calls by
-// name, and how much of the time between the first kernel and the last one a kernel is running.
+// What twenty steps of the training loop ask of the device, data and metrics included.
 void profile(const Shape& shape, const std::string& mechanism, int64_t resident,
              at::Device device) {
-  namespace profiler = torch::autograd::profiler;
   const auto task = task_of(shape, mechanism, device);
   Step step(*task, {.precision = Precision::bf16, .nominal = static_cast<double>(shape.batch)});
   const auto& data = task->splits().train;
@@ -104,40 +95,16 @@ void profile(const Shape& shape, const std::string& mechanism, int64_t resident,
             resident, device);
   Readback readback(device);
   int64_t draw = 0;
-  const auto steps = [&](int count) {
-    for (int i = 0; i < count; ++i) {
+  const auto steps = [&] {
+    for (int i = 0; i < 20; ++i) {
       step.run({feed.next()}, draw++, kRate);
       readback.send(step.sums(), [](const Readback::Numbers&) {});
     }
   };
-  steps(20);
-  wait_for(device);
-  const profiler::ProfilerConfig config(profiler::ProfilerState::KINETO);
-  const std::set<profiler::ActivityType> activities = {profiler::ActivityType::CPU,
-                                                       profiler::ActivityType::CUDA};
-  profiler::prepareProfiler(config, activities);
-  profiler::enableProfiler(config, activities);
-  steps(20);
-  const auto result = profiler::disableProfiler();
-  std::map<std::string, int> calls;
-  std::vector<std::pair<uint64_t, uint64_t>> busy;
-  for (const auto& event : result->events()) {
-    if (event.name().starts_with("cuda")) ++calls[event.name()];
-    if (event.deviceType() == at::kCUDA)
-      busy.emplace_back(event.startNs(), event.startNs() + event.durationNs());
-  }
-  std::sort(busy.begin(), busy.end());
-  uint64_t end = busy.empty() ? 0 : busy.front().first, idle = 0;
-  const uint64_t begin = end;
-  for (const auto& [from, to] : busy) {
-    if (from > end) idle += from - end;
-    end = std::max(end, to);
-  }
-  fmt::print("{} {}, data {}: 20 steps, the device is busy {:.1f} % of {:.2f} ms\n", shape.name,
-             mechanism, feed.resident() ? "on the device" : "from the host",
-             100.0 - 100.0 * static_cast<double>(idle) / static_cast<double>(end - begin),
-             static_cast<double>(end - begin) / 1e6);
-  for (const auto& [name, count] : calls) fmt::print("  {:<32}{:>8}\n", name, count);
+  steps();
+  fmt::print("{} {}, data {}, 20 steps: ", shape.name, mechanism,
+             feed.resident() ? "on the device" : "from the host");
+  print_profile(steps, device);
 }
 
 int run(int count, char** arguments) {

@@ -27,5 +27,7 @@ if(EXISTS ${PROJECT_SOURCE_DIR}/longbow/cli/main.cpp)
 endif()
 
 # What is timed beyond what the program offers; built when asked for.
-add_executable(longbow_step_bench EXCLUDE_FROM_ALL bench/step.cpp)
-target_link_libraries(longbow_step_bench PRIVATE longbow longbow_flags fmt::fmt-header-only)
+foreach(name step linformer)
+  add_executable(longbow_${name}_bench EXCLUDE_FROM_ALL bench/${name}.cpp bench/profile.cpp)
+  target_link_libraries(longbow_${name}_bench PRIVATE longbow longbow_flags fmt::fmt-header-only)
+endforeach()

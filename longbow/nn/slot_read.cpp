@@ -42,7 +42,7 @@ class Piece {
     if (plan.dropout == 0) return;
     auto noise = at::empty({x.size(0), x_.size(1), keys.size(1)}, x.options().dtype(at::kFloat));
     plan.random.uniform_window(noise, tokens_, keys.size(1), first, 0, plan.site);
-    dropped_ = noise.lt_(plan.dropout).to(at::kBool).view_as(weights_);
+    dropped_ = noise.lt(plan.dropout).view_as(weights_);
   }
 
   Tensor of(const Tensor& t) const {
@@ -76,7 +76,8 @@ struct SlotRead : torch::autograd::Function<SlotRead> {
     auto y = at::empty({x.size(0), x.size(1), values.size(2)}, x.options());
     for (int64_t first = 0; first < x.size(1); first += plan->piece) {
       const Piece piece(x, keys, bias, *plan, first);
-      piece.of(y).copy_(piece.reading(x.scalar_type()).bmm(values));
+      auto rows = piece.of(y);
+      at::bmm_out(rows, piece.reading(x.scalar_type()), values);
     }
     context->save_for_backward({x, keys, bias, values});
     context->saved_data["plan"] = at::IValue::make_capsule(plan);
@@ -99,7 +100,8 @@ struct SlotRead : torch::autograd::Function<SlotRead> {
       const auto dy = piece.of(gradients[0]);
       dv.add_(piece.reading(x.scalar_type()).transpose(1, 2).bmm(dy));
       const auto ds = piece.back(dy.bmm(values.transpose(1, 2)));
-      piece.of(dx).copy_(ds.bmm(keys));
+      auto rows = piece.of(dx);
+      at::bmm_out(rows, ds, keys);
       dk.add_(ds.transpose(1, 2).bmm(piece.x()));
       if (db.defined()) db.add_(ds.sum(1, true, db.scalar_type()));
     }

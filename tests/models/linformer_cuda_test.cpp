@@ -1,10 +1,5 @@
 #include <ATen/ATen.h>
-#include <ATen/cuda/CUDAContext.h>
 #include <gtest/gtest.h>
-
-#include <algorithm>
-#include <chrono>
-#include <cstdio>
 
 #include "longbow/nn/meter.h"
 #include "tests/models/linformer_readme.h"
@@ -29,20 +24,6 @@ TEST(LinformerCuda, TheReadmeExampleHasTheSameGradientsAtEveryLevel) {
     const auto usage = measure(step, device);
     Tensors found;
     for (const auto& item : net.named_parameters()) found[item.key()] = item.value().grad().clone();
-    std::vector<double> times;
-    for (int i = 0; i < 9; ++i) {
-      net.zero_grad();
-      at::cuda::device_synchronize();
-      const auto start = std::chrono::steady_clock::now();
-      step();
-      at::cuda::device_synchronize();
-      times.push_back(
-          std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
-              .count());
-    }
-    std::sort(times.begin(), times.end());
-    std::printf("C%d: forward and backward %.1f ms, %.2f GiB\n", static_cast<int>(level), times[4],
-                static_cast<double>(usage.peak_bytes) / (1 << 30));
     if (level == CheckpointLevel::C0) want = found;
     for (const auto& [name, gradient] : want)
       EXPECT_NEAR_TENSOR(found.at(name), gradient, (Tolerance{1e-7, 1e-3})) << name;
