@@ -177,6 +177,16 @@ ImportedBert import_bert(const std::string& folder, const Node& attention, uint6
   return result;
 }
 
+namespace {
+
+ImportedBert either_folder(const std::string& folder) {
+  const auto tree = read_json(folder);
+  if (!is_ours(tree)) return import_bert(folder);
+  return {.config = our_config(tree), .weights = load_safetensors(in(folder, kWeights)).tensors};
+}
+
+}  // namespace
+
 void save_bert(const ImportedBert& bert, const std::string& from, const std::string& out) {
   prepare(from, out);
   auto config = bert.config;
@@ -188,15 +198,17 @@ void save_bert(const ImportedBert& bert, const std::string& from, const std::str
   write_file(in(out, kConfig), to_json(tree, 2) + "\n");
 }
 
-std::shared_ptr<Bert> load_bert(const std::string& folder) {
+BertConfig read_bert_config(const std::string& folder) {
   const auto tree = read_json(folder);
-  ImportedBert found;
-  if (is_ours(tree)) {
-    found.config = our_config(tree);
-    found.weights = load_safetensors(in(folder, kWeights)).tensors;
-  } else {
-    found = import_bert(folder);
-  }
+  return is_ours(tree) ? our_config(tree) : bert_from_hugging_face(tree);
+}
+
+Tensors read_bert_weights(const std::string& folder) {
+  return either_folder(folder).weights;
+}
+
+std::shared_ptr<Bert> load_bert(const std::string& folder) {
+  const auto found = either_folder(folder);
   auto model = std::make_shared<Bert>(found.config, 1);
   const auto own = tensors_of(*model);
   Misfits misfits;

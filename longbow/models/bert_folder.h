@@ -23,6 +23,10 @@ ImportedBert import_bert(const std::string& folder, const Node& attention = {}, 
 // Writes a longbow folder; the tokenizer files of `from` travel along unchanged.
 void save_bert(const ImportedBert& bert, const std::string& from, const std::string& out);
 
+// The config of either kind of folder, without a look at its weights, and those, by our names.
+BertConfig read_bert_config(const std::string& folder);
+Tensors read_bert_weights(const std::string& folder);
+
 // The model of either kind of folder, in float32.
 std::shared_ptr<Bert> load_bert(const std::string& folder);
 
