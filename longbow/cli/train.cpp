@@ -60,6 +60,7 @@ int run(const TrainCommand& command) {
   auto tree = load_config(command.config);
   for (const auto& assignment : command.set) assign(tree, assignment);
   if (command.seed >= 0) assign(tree, "seed=" + std::to_string(command.seed));
+  if (command.resume && !command.out.empty()) recall_start(tree, command.out);
   const auto config = read_run_config(tree);
   if (command.dry_run) return show(dry_run(config, parse_device(command.device)));
   if (command.resume && command.out.empty())

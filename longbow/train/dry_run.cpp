@@ -28,11 +28,13 @@ void count_parameters(const std::vector<Weight>& weights, DryRun& run) {
       if (is_new) run.modules.push_back({module, {}, 0});
       run.modules[place->second].count += count;
     }
-    run.weights += bytes_of(weight.value);
-    run.gradients += bytes_of(weight.value.grad());
-    if (weight.parameter.is_same(weight.value)) continue;
-    run.weights += bytes_of(weight.parameter);
-    run.gradients += bytes_of(weight.parameter.grad());
+    const std::vector<Tensor> kept = weight.parameter.is_same(weight.value)
+                                         ? std::vector{weight.value}
+                                         : std::vector{weight.value, weight.parameter};
+    for (const auto& tensor : kept) {
+      run.weights += bytes_of(tensor);
+      if (tensor.grad().defined()) run.gradients += bytes_of(tensor.grad());
+    }
   }
 }
 
@@ -55,7 +57,9 @@ DryRun dry_run(const RunConfig& config, at::Device device) {
   settings.graphs = false;  // a graph's memory is its own
   Step step(*task, settings);
   DryRun run;
-  count_parameters(step.weights().all(), run);
+  auto weights = step.weights().frozen();
+  weights.insert(weights.end(), step.weights().all().begin(), step.weights().all().end());
+  count_parameters(weights, run);
   for (const auto& [name, tensor] : step.state())
     (name.ends_with(".ema") ? run.average : run.optimizer) += bytes_of(tensor);
   const auto plan = largest_plan(*task->splits().train, config.train.sampler, config.seed);

@@ -3,10 +3,9 @@
 // task.
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "longbow/core/fields.h"
-#include "longbow/nn/context.h"
+#include "longbow/train/move.h"
 
 namespace longbow {
 
@@ -40,17 +39,8 @@ RunConfig pretraining_of(const RunConfig& config);
 // the config was read from.
 void check_pretraining(const RunConfig& config, const Node& tree);
 
-// Pretrains in the folder pretrain/ of the run, or goes on there, and returns the weights. Empty
-// when the run asks for none or has begun to learn its task.
-Tensors pretrained(const RunConfig& config, const TrainOptions& options);
-
-// What became of the tensors, by name.
-struct Moved {
-  std::vector<std::string> moved, cut, left, fresh;
-  std::string text() const;
-};
-// Encoder tensors of `from` replace those of the same name and shape in `to`; a word matrix may
-// have more rows than wanted (a mask token) and is cut. UserError when none fits.
-Moved move_encoder(const Tensors& from, Tensors& to);
+// Pretrains in the folder pretrain/ of the run, or goes on there, and returns the weights: those of
+// the encoder move. None when the run asks for none or has begun to learn its task.
+Inheritance pretrained(const RunConfig& config, const TrainOptions& options);
 
 }  // namespace longbow

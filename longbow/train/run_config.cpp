@@ -38,7 +38,15 @@ void check_training(TrainConfig& config, const Node* train) {
                     "set train.adafactor.relative_step");
 }
 
+fs::path beside(const fs::path& path, const Place& place) {
+  return path.is_relative() && place.line > 0 ? fs::path(place.file).parent_path() / path : path;
+}
+
 }  // namespace
+
+std::string absolute_path(const std::string& path, const Place& place) {
+  return fs::absolute(beside(path, place)).lexically_normal().string();
+}
 
 RunConfig read_run_config(const Node& tree) {
   auto config = read<RunConfig>(tree);
@@ -56,15 +64,14 @@ RunConfig read_run_config(const Node& tree) {
                     "leave data.name out");
   config.data.name = config.task;
   if (const auto* path = data ? data->find("path") : nullptr; path && !config.data.path.empty()) {
-    const fs::path given(config.data.path);
-    if (given.is_relative() && path->place.line > 0)
-      config.data.path = (fs::path(path->place.file).parent_path() / given).string();
-    if (!fs::exists(config.data.path))
-      throw UserError(path->place, "data.path '" + config.data.path + "' does not exist",
+    const auto given = beside(config.data.path, path->place);
+    if (!fs::exists(given))
+      throw UserError(path->place, "data.path '" + given.string() + "' does not exist",
                       "make it with `longbow data make " + config.task + " --out DIR`");
-    config.data.path = fs::absolute(config.data.path).lexically_normal().string();
+    config.data.path = absolute_path(config.data.path, path->place);
   }
   check_training(config.train, tree.find("train"));
+  resolve_start(config, tree);
   kind.check(config.model);
   check_pretraining(config, tree);
   return config;
@@ -90,13 +97,17 @@ StepConfig step_config(const RunConfig& config) {
 }
 
 std::unique_ptr<Task> make_task(const RunConfig& config, at::Device device) {
-  return find_objective(config.objective)
-      .make(load_data(config.data), config.model,
-            {.bucket = config.train.sampler.bucket,
-             .seed = config.seed,
-             .device = device,
-             .normalise = config.train.normalise,
-             .label_smoothing = config.train.label_smoothing});
+  auto splits = load_data(config.data);
+  fit_vocabulary(config.start, splits);
+  auto task = find_objective(config.objective)
+                  .make(splits, config.model,
+                        {.bucket = config.train.sampler.bucket,
+                         .seed = config.seed,
+                         .device = device,
+                         .normalise = config.train.normalise,
+                         .label_smoothing = config.train.label_smoothing});
+  freeze(config.start, task->model());
+  return task;
 }
 
 }  // namespace longbow

@@ -6,6 +6,7 @@
 #include "longbow/data/loader.h"
 #include "longbow/train/pretrain.h"
 #include "longbow/train/schedule.h"
+#include "longbow/train/start.h"
 #include "longbow/train/step.h"
 
 namespace longbow {
@@ -74,6 +75,7 @@ struct RunConfig {
   DataConfig data = {};
   Node model = Node::map();
   TrainConfig train = {};
+  StartConfig start = {};
   PretrainConfig pretrain = {};
   uint64_t seed = 1;
 };
@@ -84,15 +86,18 @@ void fields(V& v, RunConfig& c) {
   v("data", c.data, "where the samples come from");
   v("model", c.model, "the model, with the options of its objective");
   v("train", c.train, "how it is trained");
+  v("start", c.start, "weights that exist, to go on from");
   v("pretrain", c.pretrain, "what the encoder learns of the same data first");
   v("seed", c.seed, "of initial values, order and dropout, each a stream of its own",
     range(0, 9007199254740992.0));
 }
 
 // Reads and checks a tree before any data is opened: unknown task, unknown mechanism, wrong
-// options, causal requests that cannot be met. A relative data.path is taken from the folder of the
-// file that names it, and is made absolute so that the written config can be read from anywhere.
+// options, causal requests that cannot be met. A relative data.path or start.from is taken from the
+// folder of the file that names it, and is made absolute so that the written config can be read
+// from anywhere.
 RunConfig read_run_config(const Node& tree);
+std::string absolute_path(const std::string& path, const Place& place);
 
 // How many optimiser steps it asks for, of a split with so many batches.
 int64_t total_steps(const TrainConfig& config, int64_t batches_per_epoch);

@@ -94,6 +94,11 @@ void Step::update() {
                          /*interval=*/2000);
 }
 
+void Step::begin_with(const Tensors& weights, const std::string& file) {
+  weights_.load(weights, file);
+  if (average_) average_ = std::make_unique<Average>(weights_.all(), config_.average);
+}
+
 Tensors Step::state() const {
   auto state = optimizer_->state();
   if (average_) state.merge(average_->state());

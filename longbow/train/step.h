@@ -39,6 +39,8 @@ class Step {
   // Of the last step, on the device: the task's sums, and "gradient_norm".
   const Tensors& sums() const { return sums_; }
   Weights& weights() { return weights_; }
+  // Other weights than the model was built with, before the first step.
+  void begin_with(const Tensors& weights, const std::string& file);
   Tensors state() const;  // of the optimiser, the average and the loss scale
   void load(const Tensors& state);
   // With an average: it becomes what the model reads, and the next call undoes that.

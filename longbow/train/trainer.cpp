@@ -30,7 +30,7 @@ double seconds_since(Clock::time_point start) {
 // model.
 void check_same_run(const Node& now, const std::string& file) {
   const auto before = load_config(file);
-  for (const auto* key : {"task", "objective", "data", "model", "pretrain", "seed"})
+  for (const auto* key : {"task", "objective", "data", "model", "start", "pretrain", "seed"})
     if (before.find(key) && to_yaml(*now.find(key)) != to_yaml(*before.find(key)))
       throw UserError(before.find(key)->place,
                       std::string(key) + " is not that of the run to resume",
@@ -59,8 +59,7 @@ class Stopwatch {
 
 class Trainer {
  public:
-  // `start`: weights of a pretraining, or none.
-  Trainer(const RunConfig& config, const TrainOptions& options, const Tensors& start)
+  Trainer(const RunConfig& config, const TrainOptions& options, const Inheritance& inheritance)
       : config_(config),
         options_(options),
         task_(make_task(config, options.device)),
@@ -71,7 +70,7 @@ class Trainer {
         readback_(options.device),
         total_(total_steps(config.train, feed_.batches_per_epoch())) {
     prepare_folder();
-    if (now_.step == 0 && !start.empty()) take_over(start);
+    if (now_.step == 0 && !inheritance.weights.empty()) take_over(inheritance);
   }
 
   Result run() {
@@ -138,10 +137,10 @@ class Trainer {
     log_->text("config", "```yaml\n" + to_yaml(tree) + "```");
   }
 
-  void take_over(const Tensors& start) {
+  void take_over(const Inheritance& from) {
     auto weights = step_.weights().saved();
-    info(options_.label + ": " + move_encoder(start, weights).text());
-    step_.weights().load(weights, options_.out);
+    info(options_.label + ": " + move_weights(from.weights, weights, from.how).text());
+    step_.begin_with(weights, options_.out);
   }
 
   void step(Progress& bar, const Stopwatch& watch) {
@@ -282,8 +281,9 @@ class Trainer {
 }  // namespace
 
 Result train(const RunConfig& config, const TrainOptions& options) {
-  const auto start = pretrained(config, options);
-  return Trainer(config, options, start).run();
+  auto inheritance = pretrained(config, options);
+  if (inheritance.weights.empty()) inheritance = started(config, options);
+  return Trainer(config, options, inheritance).run();
 }
 
 }  // namespace longbow

@@ -36,7 +36,7 @@ void fields(V& v, Result& r) {
   v("valid_score", r.valid_score, "on the validation split, same weights");
   v("split", r.split, "that scored");
   v("chosen_by", r.chosen_by, "split that chose the weights");
-  v("parameters", r.parameters, "trained numbers");
+  v("parameters", r.parameters, "numbers of the model, frozen ones too");
   v("steps", r.steps, "optimiser steps");
   v("best_step", r.best_step, "step of the weights");
   v("tokens_per_second", r.tokens_per_second, "real tokens per second of training");

@@ -31,13 +31,18 @@ Weights::Weights(torch::nn::Module& model, at::ScalarType compute) : model_(&mod
       if (parameter.scalar_type() != compute) {
         value = parameter.detach().clone();
         parameter.set_data(parameter.to(compute));
+      }
+      const bool trained = parameter.requires_grad();
+      (trained ? all_ : frozen_)
+          .push_back({path.empty() ? entry.key() : path + "." + entry.key(), value, parameter,
+                      hint_of(module, entry.key())});
+      if (!trained) continue;
+      if (!value.is_same(parameter)) {
         values_.push_back(value);
         parameters_.push_back(parameter);
       }
       for (const auto& tensor : {value, parameter})
         if (!tensor.grad().defined()) Tensor(tensor).mutable_grad() = at::zeros_like(tensor);
-      all_.push_back({path.empty() ? entry.key() : path + "." + entry.key(), value, parameter,
-                      hint_of(module, entry.key())});
     }
     for (const auto& entry : module.named_buffers(/*recurse=*/false))
       if (auto buffer = entry.value(); buffer.is_floating_point())
@@ -64,14 +69,16 @@ void Weights::publish() {
 
 Tensors Weights::saved() const {
   auto saved = weights_of(*model_);
-  for (const auto& weight : all_) saved[weight.name] = weight.value.detach();
+  for (const auto* weights : {&all_, &frozen_})
+    for (const auto& weight : *weights) saved[weight.name] = weight.value.detach();
   return saved;
 }
 
 void Weights::load(const Tensors& saved, const std::string& file) {
   load_weights(*model_, saved, file);
   const at::NoGradGuard no_grad;
-  for (const auto& weight : all_) Tensor(weight.value).copy_(saved.at(weight.name));
+  for (const auto* weights : {&all_, &frozen_})
+    for (const auto& weight : *weights) Tensor(weight.value).copy_(saved.at(weight.name));
 }
 
 }  // namespace longbow

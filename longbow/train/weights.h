@@ -19,7 +19,8 @@ class Weights {
   // Casts the model's floating-point parameters and buffers to `compute`; float32 and float64
   // models computing in their own type are left alone.
   Weights(torch::nn::Module& model, at::ScalarType compute);
-  const std::vector<Weight>& all() const { return all_; }
+  const std::vector<Weight>& all() const { return all_; }        // that are trained
+  const std::vector<Weight>& frozen() const { return frozen_; }  // that need no gradient
   // The model's gradients, added up since the last call, become those of the values, in float32.
   void collect();
   void publish();  // the values become what the model reads
@@ -29,7 +30,7 @@ class Weights {
 
  private:
   torch::nn::Module* model_;
-  std::vector<Weight> all_;
+  std::vector<Weight> all_, frozen_;
   std::vector<Tensor> values_, parameters_;  // where they are two tensors
 };
 

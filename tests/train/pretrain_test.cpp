@@ -52,33 +52,6 @@ TEST(Pretrain, IsTheSameRunWithAnotherObjective) {
   EXPECT_EQ(pretraining_of(tiny("causal_lm")).model.find("causal")->text, "true");
 }
 
-TEST(Pretrain, MovesTheEncoderByNameAndListsTheRest) {
-  const Tensors from = {{"encoder.embedding.words", at::arange(8.0).view({4, 2})},
-                        {"encoder.norm.weight", at::ones({2})},
-                        {"encoder.embedding.positions", at::ones({5, 2})},
-                        {"head.bias", at::ones({3})},
-                        {"head.norm.bias", at::ones({3})}};
-  Tensors to = {{"encoder.embedding.words", at::zeros({3, 2})},
-                {"encoder.norm.weight", at::zeros({2})},
-                {"encoder.embedding.positions", at::zeros({6, 2})},
-                {"head.bias", at::zeros({3})},
-                {"output.weight", at::zeros({3, 2})}};
-  const auto result = move_encoder(from, to);
-  EXPECT_EQ(
-      result.text(),
-      "2 tensors of the pretraining moved; cut to the rows wanted: encoder.embedding.words; left "
-      "behind: encoder.embedding.positions, head.*; not pretrained: encoder.embedding.positions, "
-      "head.*, "
-      "output.*");
-  EXPECT_NEAR_TENSOR(to.at("encoder.embedding.words"), at::arange(6.0).view({3, 2}), kExact);
-  EXPECT_NEAR_TENSOR(to.at("encoder.norm.weight"), at::ones({2}), kExact);
-  EXPECT_NEAR_TENSOR(to.at("encoder.embedding.positions"), at::zeros({6, 2}), kExact);
-  Tensors none = {{"output.weight", at::zeros({3, 2})}};
-  EXPECT_EQ(error_of([&] { move_encoder(from, none); }),
-            "no tensor of the pretraining fits the model; only a model with one encoder can be "
-            "pretrained");
-}
-
 TEST(Pretrain, TheTaskStartsFromTheWeightsLearntBefore) {
   for (const auto* objective : {"masked_lm", "causal_lm", "replaced_tokens"}) {
     const auto folder = scratch();

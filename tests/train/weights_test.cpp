@@ -50,6 +50,21 @@ TEST(Weights, StayInFloat32WhereTheModelComputesInLess) {
   EXPECT_FALSE(at::equal(toy.weight, start.to(at::kBFloat16)));
 }
 
+TEST(Weights, ThatNeedNoGradientStandApartAndKeepEveryDigit) {
+  Toy toy, other;
+  toy.weight.set_requires_grad(false);
+  other.weight.set_requires_grad(false);
+  const auto start = toy.weight.clone();
+  Weights weights(toy, at::kBFloat16), copy(other, at::kBFloat16);
+  EXPECT_TRUE(weights.all().empty());
+  ASSERT_EQ(weights.frozen().size(), 1u);
+  EXPECT_FALSE(toy.weight.grad().defined());
+  EXPECT_NEAR_TENSOR(weights.saved().at("weight"), start, kExact);
+  copy.load({{"weight", start + 1}, {"table", toy.table}, {"count", toy.count}}, "file");
+  EXPECT_NEAR_TENSOR(copy.saved().at("weight"), start + 1, kExact);
+  EXPECT_NEAR_TENSOR(other.weight, (start + 1).to(at::kBFloat16), kExact);
+}
+
 TEST(Weights, AreSavedAndLoadedWithEveryDigit) {
   Toy first, second;
   Weights from(first, at::kBFloat16), to(second, at::kBFloat16);
