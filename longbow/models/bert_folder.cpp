@@ -9,6 +9,7 @@
 #include "longbow/core/file.h"
 #include "longbow/models/hugging_face.h"
 #include "longbow/nn/safetensors.h"
+#include "longbow/nn/shards.h"
 
 namespace fs = std::filesystem;
 
@@ -17,11 +18,24 @@ namespace {
 
 const char* const kConfig = "config.json";
 const char* const kWeights = "model.safetensors";
+const char* const kIndex = "model.safetensors.index.json";  // of weights in several files
 const char* const kModelType = "longbow_bert";
 const char* const kSource = "hugging_face";  // key of what config.json said before the import
 
 std::string in(const std::string& folder, const std::string& name) {
   return (fs::path(folder) / name).string();
+}
+
+std::string weights_file(const std::string& folder) {
+  const auto whole = in(folder, kWeights), index = in(folder, kIndex);
+  if (fs::exists(whole)) return whole;
+  if (fs::exists(index)) return index;
+  throw UserError(Place{folder, 0}, "holds no weights: model.safetensors is missing",
+                  "save the model with safe_serialization");
+}
+
+Tensors tensors_in(const std::string& file) {
+  return file.ends_with(kIndex) ? load_shards(file) : load_safetensors(file).tensors;
 }
 
 // A tensor of the file under the name that BertModel gives it today.
@@ -37,7 +51,7 @@ std::string renamed(std::string name, const std::string& end, const std::string&
 // A model with a head keeps BERT under "bert."; older files say gamma and beta, and list positions.
 std::map<std::string, Found> read_weights(const std::string& file,
                                           std::vector<std::string>& left_out) {
-  const auto tensors = load_safetensors(file).tensors;
+  const auto tensors = tensors_in(file);
   const std::string prefix = "bert.";
   const bool headed = std::any_of(tensors.begin(), tensors.end(), [&](const auto& entry) {
     return entry.first.starts_with(prefix);
@@ -108,9 +122,7 @@ Node read_json(const std::string& folder) {
   const auto file = in(folder, kConfig);
   if (!fs::exists(file))
     throw UserError(Place{folder, 0}, "is no model folder: config.json is missing");
-  if (!fs::exists(in(folder, kWeights)))
-    throw UserError(Place{folder, 0}, "holds no weights: model.safetensors is missing",
-                    "save the model with safe_serialization");
+  weights_file(folder);
   return parse_json(read_file(file), file);
 }
 
@@ -144,7 +156,7 @@ ImportedBert import_bert(const std::string& folder, const Node& attention, uint6
   result.source = read_json(folder);
   result.config = bert_from_hugging_face(result.source);
   if (!attention.is_null()) result.config.encoder.attention = attention;
-  const auto file = in(folder, kWeights);
+  const auto file = weights_file(folder);
   auto found = read_weights(file, result.left_out);
   result.config.pooler = found.count("pooler.dense.weight") || found.count("pooler.dense.bias");
 
@@ -182,7 +194,7 @@ namespace {
 ImportedBert either_folder(const std::string& folder) {
   const auto tree = read_json(folder);
   if (!is_ours(tree)) return import_bert(folder);
-  return {.config = our_config(tree), .weights = load_safetensors(in(folder, kWeights)).tensors};
+  return {.config = our_config(tree), .weights = tensors_in(weights_file(folder))};
 }
 
 }  // namespace
@@ -221,7 +233,7 @@ std::shared_ptr<Bert> load_bert(const std::string& folder) {
   }
   for (const auto& [name, tensor] : found.weights)
     if (!own.count(name)) misfits.unexpected(name);
-  misfits.check(in(folder, kWeights));
+  misfits.check(weights_file(folder));
   const at::NoGradGuard no_grad;
   for (const auto& [name, tensor] : own) Tensor(tensor).copy_(found.weights.at(name));
   return model;
@@ -242,7 +254,7 @@ void export_bert(const std::string& folder, const std::string& out) {
   if (!known || names.size() != own.size())
     throw UserError(Place{in(folder, kConfig), 0},
                     "the model has other weights than Hugging Face's BERT");
-  const auto weights = load_safetensors(in(folder, kWeights)).tensors;
+  const auto weights = tensors_in(weights_file(folder));
   Tensors theirs;
   for (const auto& name : names) theirs[name.theirs] = weights.at(name.ours);
   prepare(folder, out);

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "longbow/core/config.h"
 #include "tests/cli/program.h"
 #include "tests/models/hugging_face.h"
 
@@ -64,6 +65,89 @@ TEST(ImportCommand, MistakesAreOneLineAndWriteNothing) {
   EXPECT_EQ(refused({"export", "theirs", "--out", "ours"}),
             "longbow: theirs/config.json: the model is no BERT: model_type is not "
             "\"longbow_bert\"; `longbow import` makes such a folder\n");
+}
+
+TEST(ImportCommand, TrainingStartsFromWhatWasImported) {
+  const auto published = parity_folder() / "bert-folder";
+  if (!std::filesystem::exists(published))
+    GTEST_SKIP() << published << " is not there; name it in LONGBOW_PARITY";
+  const Workspace here;
+  here.write("tiny.yaml",
+             "task: recall\n"
+             "data: {recall: {train: 64, valid: 16, test: 16, keys: 6, values: 3, pairs: 3}}\n"
+             "train: {max_steps: 3, batch_size: 8, threads: 0}\n");
+  auto outcome = here.run(
+      {"import", published.string(), "--out", "bert", "--attention", "{name: linformer, rank: 4}"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  outcome = here.run({"train", "tiny.yaml", "--set", "start.from=bert", "--out", "run"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("39 tensors of " + here.path("bert").string() +
+                             " moved; left behind: pooler.*; starts anew: output.*"),
+            std::string::npos)
+      << outcome.err;
+  EXPECT_TRUE(outcome.out.starts_with("linformer on recall: ")) << outcome.out;
+
+  // Nothing of the run needs the folder any more.
+  std::filesystem::remove_all(here.path("bert"));
+  outcome = here.run({"eval", "run", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto scores = parse_json(outcome.out, "eval");
+  const auto result = parse_json(here.read("run/results.json"), "results.json");
+  EXPECT_NEAR(as_number(*scores.find("accuracy"), "accuracy"),
+              as_number(*result.find("score"), "score"), 1e-12);
+  const Arguments longer = {"train",           "tiny.yaml", "--set",
+                            "start.from=bert", "--set",     "train.max_steps=4",
+                            "--out",           "run",       "--resume"};
+  outcome = here.run(longer);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  outcome = here.run({"train", "tiny.yaml", "--set", "start.from=bert", "--out", "other"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.err,
+            "longbow: --set start.from: start.from '" + here.path("bert").string() +
+                "' is no folder; name one that `longbow train` or `longbow import` wrote\n");
+}
+
+TEST(ImportCommand, AnotherMechanismTrainsWithTheProjectionsBitForBit) {
+  const Workspace here;
+  write_bert(here.path("theirs"), bert_tensors());
+  here.write(
+      "tiny.yaml",
+      "task: recall\n"
+      "data: {recall: {train: 16, valid: 8, test: 8, keys: 4, values: 3, pairs: 2, queries: 2}}\n"
+      "model: {attention: {name: linformer, rank: 4}}\n"
+      "start: {from: theirs, freeze: 2}\n"
+      "train: {max_steps: 2, batch_size: 8, bucket: 1, threads: 0}\n");
+  const auto outcome = here.run({"train", "tiny.yaml", "--out", "run"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto used = load_safetensors(here.path("run/model.safetensors")).tensors;
+  for (const std::string part : {"query", "key", "value"})
+    EXPECT_TRUE(at::equal(used.at("encoder.layers.1.mixer." + part + ".weight"),
+                          bert_tensors().at("encoder.layer.1.attention.self." + part + ".weight")));
+}
+
+TEST(ImportCommand, ABrokenIndexOfFilesIsOneLine) {
+  const Workspace here;
+  write_bert(here.path("theirs"), bert_tensors());
+  const auto index = "theirs/model.safetensors.index.json";
+  std::filesystem::rename(here.path("theirs/model.safetensors"),
+                          here.path("theirs/model-00001-of-00001.safetensors"));
+  auto map = Node::map();
+  for (const auto& [name, tensor] : bert_tensors())
+    map[name] = Node::string("model-00001-of-00001.safetensors");
+  here.write(index, to_json(Node::map({{"weight_map", map}})));
+  auto outcome = here.run({"import", "theirs", "--out", "ours"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "kept 39 tensors\nours\n");
+  map["pooler.dense.bias"] = Node::string("../elsewhere.safetensors");
+  here.write(index, to_json(Node::map({{"weight_map", map}})));
+  outcome = here.run({"import", "theirs", "--out", "again"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.err,
+            std::string("longbow: ") + index +
+                ":1: the file of tensor 'pooler.dense.bias' is "
+                "'../elsewhere.safetensors'; it must be a file name beside the index\n");
+  EXPECT_FALSE(here.has("again"));
 }
 
 }  // namespace

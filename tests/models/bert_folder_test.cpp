@@ -75,6 +75,53 @@ TEST(BertFolder, AModelWithAHeadAndOldNamesIsRead) {
   EXPECT_TRUE(found.anew.empty());
 }
 
+// The same model in three files.
+void write_shards(const fs::path& folder) {
+  write_bert(folder, {});
+  fs::remove(folder / "model.safetensors");
+  std::map<std::string, Tensors> files;
+  auto map = Node::map();
+  size_t count = 0;
+  for (const auto& [name, tensor] : bert_tensors()) {
+    const auto file = "model-0000" + std::to_string(++count % 3 + 1) + "-of-00003.safetensors";
+    files[file][name] = tensor;
+    map[name] = Node::string(file);
+  }
+  for (const auto& [file, tensors] : files) save_safetensors(folder / file, tensors);
+  write_file(folder / "model.safetensors.index.json", to_json(Node::map({{"weight_map", map}})));
+}
+
+TEST(BertFolder, WeightsInSeveralFilesAreOneModel) {
+  const auto folder = scratch_folder();
+  write_bert(folder / "whole", bert_tensors());
+  write_shards(folder / "shards");
+  const auto whole = import_bert(folder / "whole"), shards = import_bert(folder / "shards");
+  ASSERT_EQ(shards.weights.size(), whole.weights.size());
+  for (const auto& [name, tensor] : whole.weights)
+    EXPECT_TRUE(at::equal(shards.weights.at(name), tensor)) << name;
+  EXPECT_EQ(shards.kept, whole.kept);
+  const auto index = (folder / "shards/model.safetensors.index.json").string();
+  fs::remove(folder / "shards/model-00002-of-00003.safetensors");
+  EXPECT_EQ(
+      message(folder / "shards"),
+      index + ":1: 'model-00002-of-00003.safetensors' is missing; fetch all files of the model");
+}
+
+TEST(BertFolder, MisfitsInSeveralFilesAreThoseOfTheModel) {
+  const auto folder = scratch_folder();
+  write_shards(folder);
+  const auto index = (folder / "model.safetensors.index.json").string();
+  auto tree = parse_json(read_file(index), index);
+  const auto last = (folder / "model-00001-of-00003.safetensors").string();
+  auto tensors = load_safetensors(last).tensors;
+  tensors["classifier.weight"] = at::zeros({2, 8});
+  save_safetensors(last, tensors);
+  tree["weight_map"]["classifier.weight"] = Node::string("model-00001-of-00003.safetensors");
+  write_file(index, to_json(tree));
+  EXPECT_EQ(message(folder),
+            index + ": weights do not fit the model: unexpected classifier.weight");
+}
+
 TEST(BertFolder, AnotherMechanismKeepsTheProjections) {
   const auto folder = scratch_folder();
   write_bert(folder / "theirs", bert_tensors());
