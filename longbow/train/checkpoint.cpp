@@ -98,6 +98,10 @@ void save_checkpoint(const std::string& run, const Progressed& progressed, const
       fs::remove_all(folder / std::to_string(step));
 }
 
+bool has_checkpoint(const std::string& run) {
+  return !steps_in(fs::path(run) / "checkpoints").empty();
+}
+
 std::optional<Checkpoint> newest_checkpoint(const std::string& run) {
   const auto steps = steps_in(fs::path(run) / "checkpoints");
   if (steps.empty()) return {};

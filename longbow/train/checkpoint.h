@@ -41,6 +41,7 @@ struct Checkpoint {
   Progressed progressed;
   Tensors weights, optimizer;
 };
+bool has_checkpoint(const std::string& run);
 std::optional<Checkpoint> newest_checkpoint(const std::string& run);
 
 }  // namespace longbow

@@ -196,19 +196,24 @@ void freeze(const StartConfig& start, Part& model) {
 
 bool has_begun(const TrainOptions& options) {
   return fs::exists(fs::path(options.out) / "metrics.jsonl") &&
-         (!options.resume || newest_checkpoint(options.out));
+         (!options.resume || has_checkpoint(options.out));
 }
 
 Inheritance started(const RunConfig& config, const TrainOptions& options) {
   const auto& start = config.start;
   if (start.from.empty() || has_begun(options)) return {};
   check_folder(start.from, {});
-  const Moving how = {
-      .source = start.from, .everything = true, .tile = start.positions == NewPositions::tile};
-  if (!is_run(start.from)) return {encoder_weights(read_bert_weights(start.from)), how};
-  auto run = how;
-  run.everything = stored_in(start.from).objective == config.objective;
-  return {load_safetensors(in(start.from, "model.safetensors")).tensors, run};
+  const auto stored = stored_in(start.from);
+  if (start.vocabulary && *start.vocabulary != stored.vocabulary)
+    throw UserError(fmt::format("start.vocabulary is {}, but that of {} is {}", *start.vocabulary,
+                                start.from, stored.vocabulary),
+                    "leave it out");
+  const bool run = is_run(start.from);
+  return {run ? load_safetensors(in(start.from, "model.safetensors")).tensors
+              : encoder_weights(read_bert_weights(start.from)),
+          {.source = start.from,
+           .everything = !run || stored.objective == config.objective,
+           .tile = start.positions == NewPositions::tile}};
 }
 
 }  // namespace longbow

@@ -305,6 +305,17 @@ TEST(Start, TheFolderIsNotNeededOnceTheRunHasBegun) {
               }).starts_with("start.from '" + folder + "/bert' is no folder"));
 }
 
+TEST(Start, AnotherFolderIsNotReadWithTheNotesOfTheFirst) {
+  const auto folder = scratch();
+  write_small_bert(folder + "/bert");
+  write_bert(folder + "/other", bert_tensors());
+  run(configured(folder + "/bert"), folder + "/run");
+  auto tree = load_config(folder + "/run/config.yaml");
+  assign(tree, "start.from=" + folder + "/other");
+  EXPECT_EQ(error_of([&] { run(read_run_config(tree), folder + "/again"); }),
+            "start.vocabulary is 20, but that of " + folder + "/other is 11; leave it out");
+}
+
 TEST(Start, AResumedRunKeepsItsStart) {
   const auto folder = scratch();
   write_small_bert(folder + "/bert");
