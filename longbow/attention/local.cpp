@@ -4,6 +4,8 @@
 //   visible(i, j) = i div W - back <= j div W <= i div W + ahead,   and j <= i when causal (then
 //   ahead = 0).
 // `exact_window` also asks |i - j| <= back W, so that every query sees a window of the same width.
+// Besides, the first token can be read by all, and can read all when not causal (CANINE, 2021,
+// arXiv:2103.06874).
 // Exact when the window covers the sequence.
 #include <ATen/ATen.h>
 
@@ -16,7 +18,7 @@ namespace {
 struct Config {
   int64_t window = 64;
   int64_t back = 1, ahead = 1;
-  bool exact_window = false;
+  bool exact_window = false, all_read_first = false, first_reads_all = false;
   double dropout = 0;
 };
 template <class V>
@@ -25,6 +27,8 @@ void fields(V& v, Config& c) {
   v("back", c.back, "earlier blocks that a query reads besides its own", range(0, 64));
   v("ahead", c.ahead, "later blocks that a query reads; 0 is used when causal", range(0, 64));
   v("exact_window", c.exact_window, "hide keys further than back x window tokens away");
+  v("all_read_first", c.all_read_first, "every query reads the first token too");
+  v("first_reads_all", c.first_reads_all, "the first token reads every other; not when causal");
   v("dropout", c.dropout, "rate on the attention weights", range(0, 0.99));
 }
 
@@ -43,7 +47,16 @@ class Local : public AttentionImpl {
                        .tile = w,
                        .back = std::min(config_.back * w, others),
                        .ahead = std::min(ahead * w, others)};
-    return banded_softmax(scaled(heads), band, reach(context.mask.causal), weighing(), context);
+    const auto given = scaled(heads);
+    const auto sees = reach(context.mask.causal);
+    const auto y = config_.all_read_first ? with_first_key(given, band, sees, context)
+                                          : banded_softmax(given, band, sees, weighing(), context);
+    if (!config_.first_reads_all || context.mask.causal) return y;
+    auto own = weighing();
+    own.path += ".first";
+    const auto first = softmax_read(given.q.narrow(2, 0, 1), given.k, given.v,
+                                    visible_keys(context.mask.keep), own, context);
+    return at::cat({first, y.narrow(2, 1, n - 1)}, 2);
   }
 
   void open(State& state, const Heads& empty, int64_t capacity, Context&) override {
@@ -56,6 +69,21 @@ class Local : public AttentionImpl {
   }
 
  private:
+  // The first key stands before the others of every tile, for queries that do not reach so far.
+  Tensor with_first_key(const Heads& heads, const Band& band, const Reach& sees, Context& context) {
+    const auto& keep = context.mask.keep;
+    const auto i = at::arange(band.tiles() * band.tile, heads.q.options().dtype(at::kLong))
+                       .view({1, 1, band.tiles(), band.tile, 1});
+    auto far = sees(i, at::zeros_like(i)).logical_not();
+    if (keep.defined()) far = far.logical_and(keep.narrow(1, 0, 1).view({-1, 1, 1, 1, 1}));
+    const auto visible = at::cat({far, band.visible(sees, keep, heads.q.device())}, -1);
+    const auto joined = [&](const Tensor& x) {
+      const auto first = x.narrow(2, 0, 1).unsqueeze(2).expand({-1, -1, band.tiles(), -1, -1});
+      return at::cat({first, band.keys(x)}, 3);
+    };
+    return band.together(softmax_read(band.queries(heads.q), joined(heads.k), joined(heads.v),
+                                      visible, weighing(), context));
+  }
   Reach reach(bool causal) const {
     return [=, this](const Tensor& i, const Tensor& j) {
       const int64_t w = config_.window, ahead = causal ? 0 : config_.ahead;
@@ -77,8 +105,8 @@ class Local : public AttentionImpl {
   double scale_;
 };
 
-Promises promises(const Config&) {
-  return {.future = Future::exact, .decode = true, .positional = true};
+Promises promises(const Config& config) {
+  return {.future = Future::exact, .decode = !config.all_read_first, .positional = true};
 }
 
 Attention make(const Site& site, const Config& c) {
@@ -95,9 +123,13 @@ Mechanism local_mechanism() {
        .cost = "O(N W D)",
        .summary = "Tokens attend within their block and its neighbours.",
        .exact = "window >= N: softmax; window 1 without neighbours: the values",
-       .variants = {{"alone", "{window: 8, back: 0, ahead: 0}"},
-                    {"small", "{window: 5, back: 2, ahead: 1}"},
-                    {"exact_window", "{window: 8, exact_window: true}"}}},
+       .variants =
+           {{"alone", "{window: 8, back: 0, ahead: 0}"},
+            {"small", "{window: 5, back: 2, ahead: 1}"},
+            {"exact_window", "{window: 8, exact_window: true}"},
+            {"first_reads_all", "{window: 8, ahead: 0, first_reads_all: true}"},
+            {"global_first",
+             "{window: 5, back: 0, ahead: 0, all_read_first: true, first_reads_all: true}"}}},
       promises, make);
 }
 

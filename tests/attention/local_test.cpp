@@ -10,17 +10,21 @@ namespace {
 constexpr int64_t kWidth = 6;
 const Site kSite = {.shape = {.width = kWidth, .heads = 2, .max_length = 64}, .init = "xavier"};
 
-// [N, N]: i div W - back <= j div W <= i div W + ahead, pair by pair.
+// [N, N]: i div W - back <= j div W <= i div W + ahead, pair by pair, and what the first token has
+// beside that.
 Tensor reach(const Node& options, int64_t length, bool causal) {
   const int64_t w = as_integer(*options.find("window"), "window");
   const int64_t back = as_integer(*options.find("back"), "back");
   const int64_t ahead = causal ? 0 : as_integer(*options.find("ahead"), "ahead");
-  const bool exact = as_boolean(*options.find("exact_window"), "exact_window");
+  const auto is = [&](const char* key) { return as_boolean(*options.find(key), key); };
+  const bool exact = is("exact_window");
   auto visible = at::zeros({length, length}, at::kDouble);
   for (int64_t i = 0; i < length; ++i)
     for (int64_t j = 0; j < length; ++j) {
       const bool near = i / w - back <= j / w && j / w <= i / w + ahead;
-      if (near && (!exact || std::abs(i - j) <= back * w)) visible[i][j] = 1;
+      const bool first =
+          (j == 0 && is("all_read_first")) || (i == 0 && !causal && is("first_reads_all"));
+      if (first || (near && (!exact || std::abs(i - j) <= back * w))) visible[i][j] = 1;
     }
   return visible;
 }
@@ -87,6 +91,22 @@ TEST(Local, AQueryReadsItsBlockAndTheNeighboursAskedFor) {
             range(7, 17));
 }
 
+TEST(Local, TheFirstTokenCanReadAndBeReadByAll) {
+  const auto tokens = [](std::vector<int64_t> first, int64_t from, int64_t last) {
+    for (int64_t j = from; j <= last; ++j) first.push_back(j);
+    return first;
+  };
+  const auto read_first = made("local", "{window: 5, back: 0, ahead: 0, all_read_first: true}");
+  EXPECT_EQ(read_by(read_first, 0, false), tokens({}, 0, 4));
+  EXPECT_EQ(read_by(read_first, 3, false), tokens({}, 0, 4));
+  EXPECT_EQ(read_by(read_first, 12, false), tokens({0}, 10, 14));
+  EXPECT_EQ(read_by(read_first, 12, true), tokens({0}, 10, 12));
+  const auto reads_all = made("local", "{window: 5, back: 0, ahead: 0, first_reads_all: true}");
+  EXPECT_EQ(read_by(reads_all, 0, false), tokens({}, 0, 23));
+  EXPECT_EQ(read_by(reads_all, 0, true), tokens({}, 0, 0));
+  EXPECT_EQ(read_by(reads_all, 12, false), tokens({}, 10, 14));
+}
+
 TEST(Local, TheRingHoldsTheWindowWhateverTheCapacity) {
   const auto mixer = made("local", "{window: 4, back: 2}");
   State state;
@@ -96,6 +116,13 @@ TEST(Local, TheRingHoldsTheWindowWhateverTheCapacity) {
 }
 
 TEST(Local, RefusesWhatItCannotDo) {
+  EXPECT_EQ(error_of([] {
+              State state;
+              Context context;
+              made("local", "{all_read_first: true}")->start(state, 1, 8, context);
+            }).find("local: "),
+            0u)
+      << "a ring does not keep the first token";
   EXPECT_EQ(error_of([] { (void)made("local", "{window: 0}"); }),
             "local options:1: local.window is 0, out of range; it may be 1..65536");
   Context crossing = {.memory = random_normal({1, 4, kWidth}, 4)};

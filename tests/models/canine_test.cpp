@@ -244,6 +244,23 @@ TEST(Canine, TheShiftedMaskHidesTheLastRealChunk) {
   }
 }
 
+TEST(Canine, TheFirstCharacterCanBeGlobalInTheLocalLayer) {
+  auto config = small();
+  config.first = yaml(
+      "{name: local, window: 5, back: 0, ahead: 0, all_read_first: true, first_reads_all: true}");
+  const auto canine = model(config);
+  for (const int64_t t : {0, 3, 7, 12}) {
+    const auto out = run(*canine, text(1, 14), {13});
+    out.embedding.retain_grad();
+    out.local[0][t].square().sum().backward();
+    const auto reached = out.embedding.grad()[0].abs().sum(-1) > 0;
+    for (int64_t j = 0; j < 14; ++j) {
+      const bool visible = j < 13 && (t == 0 || j == 0 || j / 5 == t / 5);
+      EXPECT_EQ(reached[j].item<bool>(), visible) << t << " reads " << j;
+    }
+  }
+}
+
 TEST(Canine, AnEmptyTextIsFiniteWithFiniteGradients) {
   for (const auto molecules : {Molecules::aligned, Molecules::shifted}) {
     auto config = small();
