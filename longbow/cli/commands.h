@@ -79,6 +79,7 @@ int run(const ImportCommand& command);
 
 struct ExportCommand {
   std::string folder, out;
+  int64_t max_shard_bytes = 0;
 };
 int run(const ExportCommand& command);
 

@@ -20,7 +20,7 @@ int run(const ImportCommand& command) {
 }
 
 int run(const ExportCommand& command) {
-  export_bert(command.folder, command.out);
+  export_bert(command.folder, command.out, command.max_shard_bytes);
   fmt::print("{}\n", command.out);
   return 0;
 }

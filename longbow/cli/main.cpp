@@ -191,6 +191,10 @@ void declare_folders(CLI::App& app, Action& action) {
   sub = declare(app, action, "export", "Write an imported BERT as Hugging Face names it", to);
   sub->add_option("run", to.folder, "folder that `longbow import` wrote")->required();
   sub->add_option("--out", to.out, "folder to write to")->required();
+  sub->add_option("--max-shard-bytes", to.max_shard_bytes,
+                  "weights in files of at most so many bytes each; 0: in one")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
 }
 
 std::string about() {

@@ -140,7 +140,7 @@ BertConfig our_config(const Node& tree) {
 }
 
 void prepare(const std::string& from, const std::string& out) {
-  if (fs::exists(in(out, kWeights)))
+  if (fs::exists(in(out, kWeights)) || fs::exists(in(out, kIndex)))
     throw UserError(Place{out, 0}, "already holds a model", "name another folder with --out");
   fs::create_directories(out);
   for (const auto* name :
@@ -239,7 +239,7 @@ std::shared_ptr<Bert> load_bert(const std::string& folder) {
   return model;
 }
 
-void export_bert(const std::string& folder, const std::string& out) {
+void export_bert(const std::string& folder, const std::string& out, int64_t shard_bytes) {
   const auto tree = read_json(folder);
   if (!is_ours(tree))
     throw UserError(Place{in(folder, kConfig), 0},
@@ -259,7 +259,10 @@ void export_bert(const std::string& folder, const std::string& out) {
   for (const auto& name : names) theirs[name.theirs] = weights.at(name.ours);
   prepare(folder, out);
   const auto* source = tree.find(kSource);
-  save_safetensors(in(out, kWeights), theirs, {{"format", "pt"}});
+  if (shard_bytes > 0)
+    save_shards(out, theirs, shard_bytes);
+  else
+    save_safetensors(in(out, kWeights), theirs, {{"format", "pt"}});
   write_file(in(out, kConfig),
              to_json(bert_to_hugging_face(config, source ? *source : Node()), 2) + "\n");
 }

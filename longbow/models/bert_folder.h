@@ -30,7 +30,8 @@ Tensors read_bert_weights(const std::string& folder);
 // The model of either kind of folder, in float32.
 std::shared_ptr<Bert> load_bert(const std::string& folder);
 
-// A longbow folder as Hugging Face's library reads it. UserError when it is no BERT of theirs.
-void export_bert(const std::string& folder, const std::string& out);
+// A longbow folder as Hugging Face's library reads it, its weights in files of at most
+// `shard_bytes` (0: in one). UserError when it is no BERT of theirs.
+void export_bert(const std::string& folder, const std::string& out, int64_t shard_bytes = 0);
 
 }  // namespace longbow

@@ -1,7 +1,10 @@
 #include "longbow/nn/shards.h"
 
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <utility>
+#include <vector>
 
 #include "longbow/core/config.h"
 #include "longbow/core/file.h"
@@ -68,6 +71,32 @@ std::map<std::string, at::Tensor> load_shards(const std::string& index) {
     if (!tensors.count(name))
       throw UserError(entry.second, "tensor " + quote(name) + " is not in " + quote(entry.first));
   return tensors;
+}
+
+void save_shards(const std::string& folder, const std::map<std::string, at::Tensor>& tensors,
+                 int64_t most) {
+  std::vector<std::map<std::string, at::Tensor>> files;
+  int64_t total = 0, filled = 0;
+  for (const auto& [name, tensor] : tensors) {
+    const auto bytes = static_cast<int64_t>(tensor.nbytes());
+    if (files.empty() || filled + bytes > most) {
+      files.emplace_back();
+      filled = 0;
+    }
+    files.back()[name] = tensor;
+    filled += bytes;
+    total += bytes;
+  }
+  auto map = Node::map();
+  for (size_t i = 0; i < files.size(); ++i) {
+    const auto file = fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, files.size());
+    save_safetensors((fs::path(folder) / file).string(), files[i], {{"format", "pt"}});
+    for (const auto& [name, tensor] : files[i]) map[name] = Node::string(file);
+  }
+  const auto index = Node::map(
+      {{"metadata", Node::map({{"total_size", Node::integer(total)}})}, {"weight_map", map}});
+  write_file((fs::path(folder) / "model.safetensors.index.json").string(),
+             to_json(index, 2) + "\n");
 }
 
 }  // namespace longbow

@@ -13,4 +13,9 @@ namespace longbow {
 // file is missing or broken, or files and index do not hold the same tensors.
 std::map<std::string, at::Tensor> load_shards(const std::string& index);
 
+// Writes the tensors by name into files of at most `most` bytes of them each, a larger tensor alone
+// into one, and then the index.
+void save_shards(const std::string& folder, const std::map<std::string, at::Tensor>& tensors,
+                 int64_t most);
+
 }  // namespace longbow

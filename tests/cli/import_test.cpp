@@ -18,6 +18,14 @@ TEST(ImportCommand, ReadsAFolderAndExportGivesItBack) {
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(outcome.out, "back\n");
   EXPECT_TRUE(here.read("back/model.safetensors") == here.read("theirs/model.safetensors"));
+  outcome = here.run({"export", "ours", "--out", "parts", "--max-shard-bytes", "1000"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_FALSE(here.has("parts/model.safetensors"));
+  EXPECT_TRUE(here.has("parts/model-00002-of-00007.safetensors"));
+  outcome = here.run({"import", "parts", "--out", "again"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_TRUE(here.read("again/model.safetensors") == here.read("ours/model.safetensors"));
+  EXPECT_EQ(here.run({"export", "ours", "--out", "parts"}).code, 2) << "holds a model";
 }
 
 TEST(ImportCommand, ListsWhatStartsAnewAndWhatIsLeftOut) {

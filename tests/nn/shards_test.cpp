@@ -105,6 +105,29 @@ TEST_F(Shards, IndexAndFilesMustHoldTheSameTensors) {
   EXPECT_EQ(error(), index + ":5: 'two.safetensors' is missing; fetch all files of the model");
 }
 
+TEST_F(Shards, AreWrittenAsFullAsTheyMayBe) {
+  const std::map<std::string, at::Tensor> tensors = {{"a", at::ones({4})},
+                                                     {"b", at::full({2}, 2.0)},
+                                                     {"c", at::full({20}, 3.0)},
+                                                     {"d", at::full({1}, 4, at::kLong)}};
+  save_shards(folder, tensors, 24);  // a and b fill one, c is larger
+  EXPECT_EQ(read_file(index), R"({
+  "metadata": {
+    "total_size": 112
+  },
+  "weight_map": {
+    "a": "model-00001-of-00003.safetensors",
+    "b": "model-00001-of-00003.safetensors",
+    "c": "model-00002-of-00003.safetensors",
+    "d": "model-00003-of-00003.safetensors"
+  }
+}
+)");
+  const auto again = load_shards(index);
+  ASSERT_EQ(again.size(), 4u);
+  for (const auto& [name, tensor] : tensors) EXPECT_TRUE(at::equal(again.at(name), tensor)) << name;
+}
+
 TEST_F(Shards, EveryAccidentIsReadOrRefusedInOneLine) {
   int64_t read = 0, refused = 0;
   const auto try_it = [&](const fs::path& file, const std::string& text) {
