@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include "longbow/report/bench_grid.h"
-#include "longbow/report/number.h"
 #include "longbow/report/report.h"
 #include "longbow/report/table.h"
 
@@ -34,22 +33,24 @@ std::string line(const std::vector<std::string>& fields) {
 
 std::string cell_lines(const Record& record) {
   auto table = summarize(record);
-  auto result = line({"mechanism", "task", "metric", "unit", "score", "deviation", "seeds",
-                      "seeds_scored", "status", "tokens_per_second", "peak_bytes", "parameters",
-                      "seconds", "split", "chosen_by", "reason"});
+  auto result = line({"mechanism", "task", "metric", "unit", "better", "score", "deviation",
+                      "seeds", "seeds_scored", "status", "tokens_per_second", "peak_bytes",
+                      "parameters", "seconds", "split", "chosen_by", "sites", "reason"});
   for (auto& summary : table.summaries) {
     std::string reason;
     for (auto& failure : table.failures)
       if (failure.mechanism == summary.mechanism && failure.task == summary.task && reason.empty())
         reason = failure.reason;
+    auto measure = table.measure(summary.task);
     auto scored = summary.score ? summary.score->count : 0;
-    result += line({field(summary.mechanism), field(summary.task), field(summary.metric),
-                    score_unit(summary.metric), mean(summary.score),
-                    scored > 1 ? exact_text(summary.score->deviation) : "",
-                    fmt::format("{}", summary.seeds), fmt::format("{}", scored),
-                    field(summary.status), mean(summary.tokens_per_second),
-                    mean(summary.peak_bytes), mean(summary.parameters), mean(summary.seconds),
-                    field(summary.split), field(summary.chosen_by), field(reason)});
+    result +=
+        line({field(summary.mechanism), field(summary.task), field(measure.name), measure.unit(),
+              measure.larger_is_better ? "larger" : "smaller", mean(summary.score),
+              scored > 1 ? exact_text(summary.score->deviation) : "",
+              fmt::format("{}", summary.seeds), fmt::format("{}", scored), field(summary.status),
+              mean(summary.tokens_per_second), mean(summary.peak_bytes), mean(summary.parameters),
+              mean(summary.seconds), field(summary.split), field(summary.chosen_by),
+              fmt::format("{}", fmt::join(summary.sites, " ")), field(reason)});
   }
   return result;
 }

@@ -27,9 +27,18 @@ std::string joined_labels(const std::vector<Series>& series) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
+// A perplexity falls by decades at first; on a linear scale the rest would be one flat line.
+Spacing spacing_of(const std::string& quantity, const std::vector<double>& values) {
+  auto [least, greatest] = std::minmax_element(values.begin(), values.end());
+  auto wide = *least > 0 && *greatest > 5 * *least;
+  return wide && quantity.find("perplexity") != std::string::npos ? Spacing::logarithmic
+                                                                  : Spacing::linear;
+}
+
 Bubble bubble_of(const Summary& summary, const Looks& looks) {
   auto hint = fmt::format("{}: {}{}, {} tokens/s", summary.mechanism, summary.text(),
-                          score_unit(summary.metric), human_count(summary.tokens_per_second->mean));
+                          summary.measure.percent ? " %" : "",
+                          human_count(summary.tokens_per_second->mean));
   if (summary.peak_bytes) hint += ", " + human_bytes(summary.peak_bytes->mean);
   return {.label = summary.mechanism,
           .hint = hint,
@@ -149,9 +158,8 @@ std::string score_figure(const Table& table, const std::string& task, const Look
   }
   if (plot.bubbles.size() < 2) return "";
   add_near(scores, plot.levels);
-  auto unit = score_unit(table.metric(task));
   plot.x = axis("tokens per second", Spacing::logarithmic, speeds);
-  plot.y = axis(table.metric(task) + (unit.empty() ? "" : " " + unit), Spacing::linear, scores);
+  plot.y = axis(table.measure(task).heading(), Spacing::linear, scores);
   plot.size_label = size_label(plot.bubbles);
   plot.title = fmt::format("{}: score, speed and memory", task);
   std::vector<std::string> hints;
@@ -164,6 +172,7 @@ std::string curve_figure(const Record& record, const std::string& task, const st
                          const Looks& looks) {
   LinePlot plot{};
   std::vector<double> steps, values;
+  const auto measure = measure_of(quantity);
   auto all = bands(record.curves, task, quantity);
   auto is_train = [](const Band& band) { return band.split == "train"; };
   auto only_train = std::all_of(all.begin(), all.end(), is_train);
@@ -174,16 +183,16 @@ std::string curve_figure(const Record& record, const std::string& task, const st
     Series series{
         .label = band.label, .kind = band.split, .look = looks.at(band.label), .points = {}};
     series.faint = is_train(band) && !only_train;
-    for (auto& point : band.points) {
-      series.points.push_back({point.step, point.mean, point.low, point.high});
-      steps.push_back(point.step);
-      values.insert(values.end(), {point.mean, point.low, point.high});
+    for (auto& [step, mean, low, high] : band.points) {
+      series.points.push_back({step, measure.shown(mean), measure.shown(low), measure.shown(high)});
+      steps.push_back(step);
+      for (auto value : {mean, low, high}) values.push_back(measure.shown(value));
     }
     plot.series.push_back(series);
   }
   if (plot.series.empty()) return "";
   plot.x = axis("step", Spacing::linear, steps);
-  plot.y = axis(quantity_label(quantity), Spacing::linear, values);
+  plot.y = axis(quantity_label(measure.heading()), spacing_of(quantity, values), values);
   plot.title = fmt::format("{}: {} over steps", task, quantity_label(quantity));
   plot.description =
       fmt::format("Curves of {}; the band spans the seeds.", joined_labels(plot.series));

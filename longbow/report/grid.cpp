@@ -39,10 +39,23 @@ std::string reasons(const Table& table, const Summary& summary) {
 GridCell score_cell(const Table& table, const Summary& summary) {
   if (summary.score)
     return {.text = summary.text(), .value = summary.score->mean, .hint = reasons(table, summary)};
-  auto untried = summary.seeds == 0;
-  return {.text = summary.text(),
-          .tone = untried ? Tone::muted : Tone::failed,
-          .hint = untried ? "not run" : reasons(table, summary)};
+  if (summary.seeds > 0)
+    return {.text = summary.text(),
+            .tone = summary.status == "n.a." ? Tone::muted : Tone::failed,
+            .hint = reasons(table, summary)};
+  auto cell = absent(table.is_baseline(summary.mechanism));
+  cell.hint = "not run";
+  return cell;
+}
+
+std::string listed(const std::vector<std::string>& sites) {
+  return fmt::format("{}", fmt::join(sites, ", "));
+}
+
+bool has_sites(const Table& table, const std::string& task) {
+  return std::any_of(table.summaries.begin(), table.summaries.end(), [&](const Summary& summary) {
+    return summary.task == task && !summary.sites.empty();
+  });
 }
 
 GridCell mechanism_cell(const Table& table, const std::string& mechanism) {
@@ -91,16 +104,35 @@ std::optional<double> most_parameters(const std::vector<const Summary*>& row) {
   return values.empty() ? std::nullopt : std::optional(largest(values));
 }
 
-std::string score_heading(const Table& table, const std::string& task, const std::string& prefix) {
-  auto metric = table.metric(task);
-  auto unit = score_unit(metric);
-  return fmt::format("{}{}{}", prefix, metric, unit.empty() ? "" : " " + unit);
+// " Used where it can be: fnet in encoder only; …", or nothing when all stand everywhere.
+std::string site_sentence(const Table& table, const std::string& task) {
+  size_t most = 0;
+  for (auto& summary : table.summaries)
+    if (summary.task == task) most = std::max(most, summary.sites.size());
+  std::vector<std::string> parts;
+  for (auto& summary : table.summaries)
+    if (summary.task == task && !summary.sites.empty() && summary.sites.size() < most)
+      parts.push_back(fmt::format("{} in {} only", summary.mechanism, listed(summary.sites)));
+  if (parts.empty()) return "";
+  return fmt::format(" Used where it can be: {}; other places are as the config says.",
+                     fmt::join(parts, "; "));
+}
+
+// "Larger is better for listops; smaller is better for markov, reverse. "
+std::string direction_sentence(const Table& table) {
+  std::vector<std::string> larger, smaller;
+  for (auto& task : table.tasks)
+    (table.measure(task).larger_is_better ? larger : smaller).push_back(task);
+  if (smaller.empty()) return "";
+  if (larger.empty()) return "Smaller scores are better. ";
+  return fmt::format("Larger is better for {}; smaller is better for {}. ", fmt::join(larger, ", "),
+                     fmt::join(smaller, ", "));
 }
 
 bool averages(const Table& table) {
   return table.tasks.size() > 1 &&
          std::all_of(table.tasks.begin(), table.tasks.end(),
-                     [&](auto& task) { return is_fraction(table.metric(task)); });
+                     [&](auto& task) { return table.measure(task).percent; });
 }
 
 }  // namespace
@@ -120,7 +152,7 @@ void mark_best(Grid& grid, size_t column, bool lowest) {
 Grid overview_grid(const Table& table) {
   auto several = table.tasks.size() > 1;
   Grid grid{.title = "Scores", .note = "", .columns = {"mechanism"}, .rows = {}};
-  for (auto& task : table.tasks) grid.columns.push_back(score_heading(table, task, task + " "));
+  for (auto& task : table.tasks) grid.columns.push_back(task + " " + table.measure(task).heading());
   if (averages(table)) grid.columns.push_back("average %");
   grid.columns.insert(grid.columns.end(), {"tokens/s", "peak memory", "parameters"});
   for (auto& mechanism : table.mechanisms) {
@@ -139,9 +171,10 @@ Grid overview_grid(const Table& table) {
     cells.push_back(number_cell(most_parameters(row), baseline, human_count));
   }
   for (size_t i = 0; i < table.tasks.size(); ++i)
-    mark_best(grid, i + 1, lower_is_better(table.metric(table.tasks[i])));
+    mark_best(grid, i + 1, !table.measure(table.tasks[i]).larger_is_better);
   if (averages(table)) mark_best(grid, table.tasks.size() + 1, false);
-  grid.note = "Mean ± standard deviation over seeds where there are several.";
+  grid.note =
+      direction_sentence(table) + "Mean ± standard deviation over seeds where there are several.";
   if (several)
     grid.note +=
         " tokens/s is the geometric mean over the tasks, memory and parameters the largest; n.a. "
@@ -151,11 +184,13 @@ Grid overview_grid(const Table& table) {
 }
 
 Grid task_grid(const Table& table, const std::string& task) {
-  Grid grid{.title = task, .note = split_sentence(table, task), .columns = {}, .rows = {}};
-  grid.columns = {"mechanism",    score_heading(table, task, ""),
+  Grid grid{.title = task, .note = scoring_sentence(table, task), .columns = {}, .rows = {}};
+  grid.columns = {"mechanism",    table.measure(task).heading(),
                   "seeds",        "tokens/s",
                   "peak memory",  "parameters",
                   "training time"};
+  auto placed = has_sites(table, task);
+  if (placed) grid.columns.push_back("used in");
   for (auto& mechanism : table.mechanisms) {
     auto& summary = table.at(mechanism, task);
     if (summary.seeds == 0) continue;
@@ -166,8 +201,9 @@ Grid task_grid(const Table& table, const std::string& task) {
                          number_cell(mean_of(summary.peak_bytes), baseline, human_bytes),
                          number_cell(mean_of(summary.parameters), baseline, human_count),
                          number_cell(mean_of(summary.seconds), baseline, human_seconds)});
+    if (placed) grid.rows.back().push_back({.text = listed(summary.sites)});
   }
-  mark_best(grid, 1, lower_is_better(table.metric(task)));
+  mark_best(grid, 1, !table.measure(task).larger_is_better);
   mark_best(grid, 3, false);
   mark_best(grid, 4, true);
   return grid;
@@ -189,16 +225,18 @@ Grid failure_grid(const Table& table) {
   return grid;
 }
 
-std::string split_sentence(const Table& table, const std::string& task) {
+std::string scoring_sentence(const Table& table, const std::string& task) {
   for (auto& summary : table.summaries) {
     if (summary.task != task || !summary.score || summary.split.empty()) continue;
     if (summary.status == "baseline") continue;
-    if (summary.chosen_by.empty()) return fmt::format("Scored on {}.", summary.split);
+    auto sites = site_sentence(table, task);
+    if (summary.chosen_by.empty()) return fmt::format("Scored on {}.{}", summary.split, sites);
     if (summary.chosen_by != summary.split)
-      return fmt::format("Scored on {}; the checkpoint was chosen on {}.", summary.split,
-                         summary.chosen_by);
-    return fmt::format("Scored on {}, which also chose the checkpoint: the scores are optimistic.",
-                       summary.split);
+      return fmt::format("Scored on {}; the checkpoint was chosen on {}.{}", summary.split,
+                         summary.chosen_by, sites);
+    return fmt::format(
+        "Scored on {}, which also chose the checkpoint: the scores are optimistic.{}",
+        summary.split, sites);
   }
   return "The record does not say which split was scored.";
 }

@@ -28,10 +28,12 @@ Grid overview_grid(const Table& table);
 Grid task_grid(const Table& table, const std::string& task);
 Grid failure_grid(const Table& table);
 
-// "Scored on test; the checkpoint was chosen on valid."
-std::string split_sentence(const Table& table, const std::string& task);
+// "Scored on test; the checkpoint was chosen on valid.", and where a mechanism could not be put.
+std::string scoring_sentence(const Table& table, const std::string& task);
 
 void mark_best(Grid& grid, size_t column,
                bool lowest);  // no mark when fewer than two rows have a value
+
+std::string console_grid(const Grid& grid);  // for a terminal, every column as wide as it needs
 
 }  // namespace longbow::reporting

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 #include "longbow/report/bench_grid.h"
 #include "longbow/report/figures.h"
@@ -77,16 +79,21 @@ std::string card_html(const Record& record) {
   return result + "</dl>\n";
 }
 
+// What is learnt stands first; how the training went can be unfolded where mechanisms are compared.
 std::string curves_html(const Record& record, const std::string& task, const Looks& looks) {
+  constexpr std::array<std::string_view, 3> kConditions = {"learning_rate", "gradient_norm",
+                                                           "tokens_per_second"};
   std::string first, others;
   for (auto& quantity : quantities(record, task)) {
     auto figure = figure_html(curve_figure(record, task, quantity, looks), quantity_label(quantity),
                               "over steps");
-    (quantity == "loss" || is_fraction(quantity) ? first : others) += figure;
+    auto condition = std::find(kConditions.begin(), kConditions.end(), quantity);
+    (condition == kConditions.end() ? first : others) += figure;
   }
   auto result = figures_html(first);
   if (!others.empty())
-    result += "<details><summary>More curves</summary>\n" + figures_html(others) + "</details>\n";
+    result += fmt::format("<details{}><summary>More curves</summary>\n{}</details>\n",
+                          record.cells.size() < 2 ? " open" : "", figures_html(others));
   return result;
 }
 
@@ -102,9 +109,9 @@ std::string not_drawn(const Table& table, const std::string& task) {
 
 std::string task_html(const Record& record, const Table& table, const std::string& task,
                       const Looks& looks) {
-  auto result = tag("h2", task) + note_html(split_sentence(table, task));
+  auto result = tag("h2", task) + note_html(scoring_sentence(table, task));
   if (table.tasks.size() > 1) result += grid_html(task_grid(table, task));
-  auto better = lower_is_better(table.metric(task)) ? "lower" : "higher";
+  auto better = table.measure(task).larger_is_better ? "higher" : "lower";
   auto score = figure_html(
       score_figure(table, task, looks), "Score, speed, memory",
       fmt::format("{} and further right is better; bars are one standard deviation over seeds",
@@ -118,6 +125,9 @@ std::string arena_html(const Record& record, const Looks& looks) {
   auto table = summarize(record);
   auto result = titled_grid(overview_grid(table), "h2");
   for (auto& task : table.tasks) result += task_html(record, table, task, looks);
+  for (auto& task : curve_tasks(record))
+    if (std::find(table.tasks.begin(), table.tasks.end(), task) == table.tasks.end())
+      result += tag("h2", task) + curves_html(record, task, looks);
   if (!table.failures.empty()) result += titled_grid(failure_grid(table), "h2");
   return result;
 }

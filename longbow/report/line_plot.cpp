@@ -96,8 +96,14 @@ void draw_legend(Drawing& drawing, const Frame& frame, const LinePlot& plot) {
     auto y = frame.area.top - 18;
     drawing.text(x, y + 4, (*kind)->kind, Drawing::Anchor::end, "tick");
     x -= text_width((*kind)->kind) + 6;
-    drawing.line(x - 26, y, x, y, (*kind)->faint ? "line faint key" : "line key");
-    x -= 42;
+    if ((*kind)->points.size() > 1) {
+      drawing.line(x - 26, y, x, y, (*kind)->faint ? "line faint key" : "line key");
+      x -= 42;
+    } else {
+      drawing.add(fmt::format(
+          R"(<circle cx="{:.1f}" cy="{:.1f}" r="3" style="fill:currentColor"/>)", x - 3, y));
+      x -= 22;
+    }
   }
 }
 
@@ -130,7 +136,8 @@ std::string line_plot(const LinePlot& plot) {
     auto points = drawn(plot, series);
     if (points.empty()) continue;
     draw_line(drawing, frame, series, points);
-    if (!series.faint)
+    auto same = [&](const EndLabel& label) { return label.words == series.label; };
+    if (!series.faint && std::none_of(labels.begin(), labels.end(), same))
       labels.push_back({series.label, series.look.colour, frame.px(points.back().x),
                         frame.py(points.back().y), series.look.bold});
   }

@@ -52,7 +52,7 @@ std::string grid_text(const Grid& grid) {
 
 std::string arena_text(const Table& table) {
   std::string result = grid_text(overview_grid(table));
-  if (table.tasks.size() == 1) result += split_sentence(table, table.tasks.front()) + "\n\n";
+  if (table.tasks.size() == 1) result += scoring_sentence(table, table.tasks.front()) + "\n\n";
   if (table.tasks.size() > 1)
     for (auto& task : table.tasks) result += grid_text(task_grid(table, task));
   if (!table.failures.empty()) result += grid_text(failure_grid(table));

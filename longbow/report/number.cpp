@@ -6,6 +6,9 @@
 #include <array>
 #include <cmath>
 #include <string_view>
+#include <utility>
+
+#include "longbow/report/record.h"
 
 namespace longbow::reporting {
 namespace {
@@ -18,31 +21,38 @@ bool mentions_any(const std::string& text, const std::array<std::string_view, N>
 
 }  // namespace
 
-bool is_fraction(const std::string& metric) {
-  constexpr std::array<std::string_view, 5> kFractions = {"accuracy", "f1", "exact_match",
-                                                          "precision", "recall"};
-  return mentions_any(metric, kFractions);
-}
-
-bool lower_is_better(const std::string& metric) {
+Measure measure_of(const std::string& metric) {
+  constexpr std::array<std::string_view, 5> kShares = {"accuracy", "f1", "exact_match", "precision",
+                                                       "recall"};
   constexpr std::array<std::string_view, 6> kCosts = {"loss",  "perplexity", "bits_per",
                                                       "error", "mse",        "mae"};
-  return mentions_any(metric, kCosts);
+  // Of replaced tokens: those that were found, and how many there were.
+  const bool found = metric == "found", replaced = metric == "replaced";
+  return {.name = metric,
+          .percent = mentions_any(metric, kShares) || found || replaced,
+          .larger_is_better = !mentions_any(metric, kCosts) && !replaced};
 }
 
-double shown_score(double score, const std::string& metric) {
-  return is_fraction(metric) ? 100 * score : score;
+Measure measure_of(const Cell& cell) {
+  auto measure = measure_of(cell.metric);
+  measure.percent = cell.percent.value_or(measure.percent);
+  measure.larger_is_better = cell.larger_is_better.value_or(measure.larger_is_better);
+  return measure;
 }
 
-std::string score_unit(const std::string& metric) {
-  return is_fraction(metric) ? "%" : "";
+std::string Measure::heading() const {
+  return percent ? name + " %" : name;
 }
 
-std::string score_text(double shown, const std::string& metric) {
-  auto bounded = metric.find("pearson") != std::string::npos ||
-                 metric.find("spearman") != std::string::npos ||
-                 metric.find("matthews") != std::string::npos || lower_is_better(metric);
-  return bounded ? fmt::format("{:.3f}", shown) : fmt::format("{:.2f}", shown);
+std::string Measure::text(double shown) const {
+  constexpr std::array<std::string_view, 3> kCorrelations = {"pearson", "spearman", "matthews"};
+  if (percent || (larger_is_better && !mentions_any(name, kCorrelations)))
+    return fmt::format("{:.2f}", shown);
+  return std::abs(shown) < 1e4 ? fmt::format("{:.3f}", shown) : fmt::format("{:.4g}", shown);
+}
+
+std::string Measure::sentence(double value) const {
+  return fmt::format("{} {}{}", name, text(shown(value)), percent ? " %" : "");
 }
 
 std::string duration_text(double seconds) {
@@ -66,6 +76,53 @@ std::string exponent_text(double exponent) {
 std::string exact_text(double value) {
   auto whole = std::abs(value) < 1e15 && value == std::floor(value);
   return whole ? fmt::format("{:.0f}", value) : fmt::format("{}", value);
+}
+
+namespace {
+
+// The next character; bytes that are none count as one each.
+char32_t next_character(const std::string& utf8, size_t& at) {
+  const auto byte = [&](size_t i) {
+    return i < utf8.size() ? static_cast<unsigned char>(utf8[i]) : 0U;
+  };
+  const auto first = byte(at++);
+  const int more = first >= 0xF0 ? 3 : first >= 0xE0 ? 2 : first >= 0xC0 ? 1 : 0;
+  char32_t code = more == 0 ? first : first & (0x3FU >> more);
+  for (int i = 0; i < more && (byte(at) & 0xC0U) == 0x80U; ++i)
+    code = code << 6 | (byte(at++) & 0x3FU);
+  return code;
+}
+
+template <size_t N>
+bool in_any(char32_t code, const std::array<std::pair<char32_t, char32_t>, N>& ranges) {
+  return std::any_of(ranges.begin(), ranges.end(), [&](const auto& range) {
+    return range.first <= code && code <= range.second;
+  });
+}
+
+}  // namespace
+
+size_t columns_of(const std::string& utf8) {
+  constexpr std::array<std::pair<char32_t, char32_t>, 4> kNone = {
+      {{0x300, 0x36F}, {0x200B, 0x200F}, {0x20D0, 0x20FF}, {0xFE00, 0xFE0F}}};
+  constexpr std::array<std::pair<char32_t, char32_t>, 8> kTwo = {{{0x1100, 0x115F},
+                                                                  {0x2E80, 0xA4CF},
+                                                                  {0xAC00, 0xD7A3},
+                                                                  {0xF900, 0xFAFF},
+                                                                  {0xFE30, 0xFE6F},
+                                                                  {0xFF00, 0xFF60},
+                                                                  {0x1F300, 0x1FAFF},
+                                                                  {0x20000, 0x3FFFD}}};
+  size_t columns = 0;
+  for (size_t at = 0; at < utf8.size();) {
+    const auto code = next_character(utf8, at);
+    columns += in_any(code, kNone) ? 0 : in_any(code, kTwo) ? 2 : 1;
+  }
+  return columns;
+}
+
+std::string padded(const std::string& utf8, size_t columns) {
+  return utf8 + std::string(columns - std::min(columns, columns_of(utf8)), ' ');
 }
 
 }  // namespace longbow::reporting

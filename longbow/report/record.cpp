@@ -37,6 +37,11 @@ struct Object {
     auto value = node.find(key);
     return value && !value->is_null() ? as_integer(*value, name + "." + key) : 0;
   }
+  std::optional<bool> boolean(const std::string& key) const {
+    auto value = node.find(key);
+    if (!value || value->is_null()) return {};
+    return as_boolean(*value, name + "." + key);
+  }
   std::optional<double> number(const std::string& key) const {
     auto value = node.find(key);
     if (!value || value->is_null()) return {};
@@ -59,11 +64,30 @@ std::vector<Object> objects(const Node& list, const std::string& what, const Pla
   return result;
 }
 
+std::vector<std::string> read_sites(const Object& from) {
+  std::vector<std::string> sites;
+  if (auto list = from.node.find("sites"))
+    for (auto& site : items(*list, from.name + ".sites", from.place))
+      sites.push_back(as_string(site, from.name + ".sites"));
+  return sites;
+}
+
+std::optional<bool> read_percent(const Object& from) {
+  auto format = from.text("format");
+  if (format.empty()) return {};
+  if (format != "percent" && format != "number")
+    throw UserError(from.place, fmt::format("{}: unknown format '{}'", from.name, format),
+                    "one of: percent, number");
+  return format == "percent";
+}
+
 Cell read_cell(const Object& from) {
   Cell cell{.mechanism = from.required("mechanism"),
             .task = from.required("task"),
             .seed = from.integer("seed"),
             .metric = from.text("metric", "score"),
+            .larger_is_better = from.boolean("larger_is_better"),
+            .percent = read_percent(from),
             .score = from.number("score"),
             .parameters = from.number("parameters"),
             .tokens_per_second = from.number("tokens_per_second"),
@@ -74,8 +98,9 @@ Cell read_cell(const Object& from) {
             .reason = from.text("reason"),
             .split = from.text("split"),
             .chosen_by = from.text("chosen_by"),
+            .sites = read_sites(from),
             .run = from.text("run")};
-  if (cell.score && reporting::is_fraction(cell.metric) && (*cell.score < 0 || *cell.score > 1))
+  if (cell.score && reporting::measure_of(cell).percent && (*cell.score < 0 || *cell.score > 1))
     throw UserError(from.place,
                     fmt::format("{}: {} is {}, outside 0..1", from.name, cell.metric, *cell.score),
                     "write it as a fraction");
@@ -186,8 +211,10 @@ void read_run(Node result, const fs::path& folder, const Place& place, Record& r
     record.cells.push_back(read_cell({result, place, "the run"}));
     origin.seed = record.cells.back().seed;
   }
-  auto metrics = folder / "metrics.jsonl";
+  auto metrics = folder / "metrics.jsonl", before = folder / "pretrain" / "metrics.jsonl";
   if (fs::exists(metrics)) add_curves(metrics, origin, record);
+  origin.task += ": pretraining";
+  if (fs::exists(before)) add_curves(before, origin, record);
 }
 
 void read_document(const Node& root, const Place& place, Record& record) {

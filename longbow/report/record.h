@@ -14,11 +14,13 @@ struct Cell {
   std::string mechanism{}, task{};
   int64_t seed = 0;
   std::string metric{};
+  std::optional<bool> larger_is_better{}, percent{};  // where nothing is said, by the metric's name
   std::optional<double> score{}, parameters{}, tokens_per_second{}, peak_bytes{}, steps{},
       seconds{};
-  std::string status = "ok";  // ok, baseline, FAIL, OOM
+  std::string status = "ok";  // ok, baseline, FAIL, OOM, n.a.
   std::string reason{};
   std::string split{}, chosen_by{};  // the split that scored, the split that chose the checkpoint
+  std::vector<std::string> sites{};  // where the mechanism stands, of a model with several places
   std::string run{};                 // folder of the run, relative to the record
 };
 

@@ -7,7 +7,6 @@
 #include <numeric>
 
 #include "longbow/core/error.h"
-#include "longbow/report/number.h"
 
 namespace longbow::reporting {
 namespace {
@@ -45,15 +44,16 @@ Summary summary_of(const std::string& mechanism, const std::string& task,
     }
     good.push_back(&cell);
     summary.status = cell.status;
-    summary.metric = cell.metric;
+    summary.measure = measure_of(cell);
+    summary.sites = cell.sites;
     summary.split = cell.split;
     summary.chosen_by = cell.chosen_by;
   }
   summary.seeds = static_cast<int64_t>(tried.size());
   summary.score = gathered(good, &Cell::score);
   if (summary.score) {
-    summary.score->mean = shown_score(summary.score->mean, summary.metric);
-    summary.score->deviation = shown_score(summary.score->deviation, summary.metric);
+    summary.score->mean = summary.measure.shown(summary.score->mean);
+    summary.score->deviation = summary.measure.shown(summary.score->deviation);
   }
   summary.tokens_per_second = gathered(good, &Cell::tokens_per_second);
   summary.peak_bytes = gathered(good, &Cell::peak_bytes);
@@ -88,8 +88,8 @@ std::optional<Statistic> statistic(const std::vector<double>& values) {
 
 std::string Summary::text() const {
   if (!score) return status;
-  auto result = score_text(score->mean, metric);
-  if (score->count > 1) result += " ± " + score_text(score->deviation, metric);
+  auto result = measure.text(score->mean);
+  if (score->count > 1) result += " ± " + measure.text(score->deviation);
   if (score->count < seeds) result += fmt::format(" ({}/{} seeds)", score->count, seeds);
   return result;
 }
@@ -100,10 +100,10 @@ const Summary& Table::at(const std::string& mechanism, const std::string& task) 
   throw UserError(fmt::format("no cell of '{}' on '{}'", mechanism, task));
 }
 
-std::string Table::metric(const std::string& task) const {
+Measure Table::measure(const std::string& task) const {
   for (auto& summary : summaries)
-    if (summary.task == task && summary.score) return summary.metric;
-  return "score";
+    if (summary.task == task && summary.score) return summary.measure;
+  return {};
 }
 
 bool Table::is_baseline(const std::string& mechanism) const {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "longbow/report/number.h"
 #include "longbow/report/record.h"
 
 namespace longbow::reporting {
@@ -21,7 +22,9 @@ struct Failure {
 
 // One mechanism on one task.
 struct Summary {
-  std::string mechanism{}, task{}, metric{}, split{}, chosen_by{};
+  std::string mechanism{}, task{}, split{}, chosen_by{};
+  Measure measure{};
+  std::vector<std::string> sites{};
   std::string status = "n.a.";       // ok, baseline, or what became of every seed: FAIL, OOM, n.a.
   int64_t seeds = 0;                 // tried
   std::optional<Statistic> score{};  // in the unit of the tables
@@ -37,7 +40,7 @@ struct Table {
   std::vector<Failure> failures;
 
   const Summary& at(const std::string& mechanism, const std::string& task) const;
-  std::string metric(const std::string& task) const;
+  Measure measure(const std::string& task) const;
   bool is_baseline(const std::string& mechanism) const;
 };
 

@@ -71,6 +71,18 @@ TEST(Csv, ABenchIsOneRowPerBenchmarkWithItsGrowth) {
   EXPECT_EQ(found[6]["status"], "OOM");
 }
 
+TEST(Csv, SaysWhichWayIsBetterAndWhereAMechanismStands) {
+  auto record = sample::arena();
+  for (auto& cell : record.cells) cell.metric = "perplexity";
+  record.cells[2].sites = {"encoder", "cross"};
+  auto row = rows(to_csv(record)).at(1);
+  EXPECT_EQ(row["better"], "smaller");
+  EXPECT_EQ(row["unit"], "");
+  EXPECT_EQ(row["score"], "0.4275");
+  EXPECT_EQ(row["sites"], "encoder cross");
+  EXPECT_EQ(rows(to_csv(sample::arena())).at(1)["better"], "larger");
+}
+
 TEST(Csv, AnEmptyRecordIsAHeading) {
   EXPECT_EQ(sample::count(to_csv({}), "\n"), 1u);
 }

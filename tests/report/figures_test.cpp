@@ -24,7 +24,7 @@ TEST(Figures, AreWellFormedAndDescribed) {
 TEST(Figures, TheScoreFigureHoldsWhatWasScoredAndItsBaselines) {
   auto record = sample::arena();
   auto svg = score_figure(summarize(record), "listops", looks_of(record));
-  EXPECT_NE(svg.find("softmax: 52.00 ± 2.83%, 20k tokens/s"), std::string::npos)
+  EXPECT_NE(svg.find("softmax: 52.00 ± 2.83 %, 20k tokens/s"), std::string::npos)
       << svg.substr(0, 500);
   EXPECT_EQ(svg.find("reformer"), std::string::npos);
   EXPECT_NE(svg.find("majority 17.00"), std::string::npos);
@@ -52,6 +52,37 @@ TEST(Figures, NothingToDrawIsNothing) {
   Record failed;
   failed.cells = {sample::failure("a", "t", "FAIL", "why")};
   EXPECT_EQ(score_figure(summarize(failed), "t", looks_of(failed)), "");
+}
+
+// Values that fall by decades keep a scale on which the end can be read.
+TEST(Figures, CurvesAreInTheUnitOfTheirMetric) {
+  Record record;
+  const auto curve = [&](const std::string& quantity,
+                         std::vector<std::pair<double, double>> points) {
+    record.curves = {
+        {.label = "a", .task = "t", .quantity = quantity, .split = "valid", .points = points}};
+    return curve_figure(record, "t", quantity, looks_of(record));
+  };
+  auto accuracy = curve("accuracy", {{1, 0.25}, {2, 0.5}});
+  EXPECT_NE(accuracy.find(">accuracy %<"), std::string::npos) << accuracy;
+  EXPECT_NE(accuracy.find("<title>a: 2, 50</title>"), std::string::npos) << accuracy;
+  auto perplexity = curve("perplexity", {{1, 1000}, {2, 10}});
+  EXPECT_NE(perplexity.find(">100<"), std::string::npos) << perplexity;
+  EXPECT_EQ(perplexity.find(">600<"), std::string::npos) << perplexity;
+}
+
+TEST(Figures, ATestScoreIsADotWithoutASecondLabel) {
+  Record record;
+  for (auto [split, last] : {std::pair("valid", 1), std::pair("test", 3)}) {
+    Curve curve{
+        .label = "only", .task = "t", .quantity = "loss", .split = split, .points = {{3, 1}}};
+    if (last == 1) curve.points.insert(curve.points.begin(), {1, 2});
+    record.curves.push_back(curve);
+  }
+  auto svg = curve_figure(record, "t", "loss", looks_of(record));
+  EXPECT_EQ(sample::count(svg, ">only<"), 1u) << svg;
+  EXPECT_EQ(sample::count(svg, "line key"), 1u) << svg;
+  EXPECT_EQ(sample::count(svg, "fill:currentColor"), 1u) << svg;
 }
 
 TEST(Figures, LossComesFirst) {

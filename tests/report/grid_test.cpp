@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "tests/report/sample.h"
 
 namespace longbow::reporting {
@@ -56,7 +58,7 @@ TEST(Grid, ATaskListsOnlyWhatWasTriedOnIt) {
 
 TEST(Grid, SaysWhichSplitChoseAndWhichScored) {
   auto record = sample::arena();
-  auto sentence = [&] { return split_sentence(summarize(record), "listops"); };
+  auto sentence = [&] { return scoring_sentence(summarize(record), "listops"); };
   EXPECT_EQ(sentence(), "Scored on test; the checkpoint was chosen on valid.");
   for (auto& cell : record.cells) cell.split = "valid";
   EXPECT_EQ(sentence(),
@@ -71,6 +73,54 @@ TEST(Grid, ALossIsBestWhenLow) {
   auto record = sample::arena();
   for (auto& cell : record.cells) cell.metric = "loss";
   EXPECT_EQ(row(overview_grid(summarize(record)), "linformer")[1].tone, Tone::best);
+}
+
+// Shares in percent and best when large, perplexities as they are and best when small.
+TEST(Grid, TasksOfDifferentMetricsStandInOneTable) {
+  auto record = sample::arena();
+  for (auto [mechanism, seed, score] :
+       {std::tuple("softmax", 0, 3.5), std::tuple("softmax", 1, 4.5),
+        std::tuple("linformer", 0, 9.25)}) {
+    record.cells.push_back(sample::cell(mechanism, "markov", seed, score));
+    record.cells.back().metric = "perplexity";
+  }
+  auto grid = overview_grid(summarize(record));
+  EXPECT_EQ(grid.columns,
+            (std::vector<std::string>{"mechanism", "listops accuracy %", "markov perplexity",
+                                      "tokens/s", "peak memory", "parameters"}));
+  EXPECT_EQ(row(grid, "softmax")[1].text, "52.00 ± 2.83");
+  EXPECT_EQ(row(grid, "softmax")[2].text, "4.000 ± 0.707");
+  EXPECT_EQ(row(grid, "linformer")[2].text, "9.250");
+  EXPECT_EQ(row(grid, "softmax")[2].tone, Tone::best);
+  EXPECT_EQ(row(grid, "softmax")[1].tone, Tone::best);
+  EXPECT_EQ(row(grid, "majority")[2].text, "–");
+  EXPECT_TRUE(grid.note.starts_with("Larger is better for listops; smaller is better for markov. "))
+      << grid.note;
+}
+
+TEST(Grid, SaysWhereAMechanismStands) {
+  auto record = sample::arena();
+  for (auto& cell : record.cells)
+    if (cell.mechanism == "softmax") cell.sites = {"encoder", "decoder", "cross"};
+  record.cells[2].sites = {"encoder", "decoder"};
+  auto table = summarize(record);
+  auto grid = task_grid(table, "listops");
+  EXPECT_EQ(grid.columns.back(), "used in");
+  EXPECT_EQ(row(grid, "softmax").back().text, "encoder, decoder, cross");
+  EXPECT_EQ(row(grid, "majority").back().text, "");
+  EXPECT_EQ(
+      scoring_sentence(table, "listops"),
+      "Scored on test; the checkpoint was chosen on valid. Used where it can be: linformer in "
+      "encoder, decoder only; other places are as the config says.");
+}
+
+TEST(Grid, WhatAMechanismCannotDoIsNoFailure) {
+  auto record = sample::arena();
+  record.cells.push_back(sample::failure("fnet", "listops", "n.a.", "fnet is not causal"));
+  auto cell = row(overview_grid(summarize(record)), "fnet")[1];
+  EXPECT_EQ(cell.text, "n.a.");
+  EXPECT_EQ(cell.tone, Tone::muted);
+  EXPECT_EQ(cell.hint, "seed 0: fnet is not causal");
 }
 
 }  // namespace

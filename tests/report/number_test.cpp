@@ -2,23 +2,51 @@
 
 #include <gtest/gtest.h>
 
+#include "longbow/report/record.h"
+
 namespace longbow::reporting {
 namespace {
 
-TEST(Number, FractionsAreShownInPercent) {
-  EXPECT_DOUBLE_EQ(shown_score(0.5731, "accuracy"), 57.31);
-  EXPECT_DOUBLE_EQ(shown_score(0.5, "macro_f1"), 50);
-  EXPECT_DOUBLE_EQ(shown_score(27.3, "bleu"), 27.3);
-  EXPECT_EQ(score_unit("accuracy"), "%");
-  EXPECT_EQ(score_unit("bleu"), "");
-  EXPECT_TRUE(lower_is_better("perplexity"));
-  EXPECT_FALSE(lower_is_better("accuracy"));
+TEST(Number, SharesAreShownInPercent) {
+  EXPECT_DOUBLE_EQ(measure_of("accuracy").shown(0.5731), 57.31);
+  EXPECT_DOUBLE_EQ(measure_of("macro_f1").shown(0.5), 50);
+  EXPECT_DOUBLE_EQ(measure_of("bleu").shown(27.3), 27.3);
+  EXPECT_EQ(measure_of("accuracy").heading(), "accuracy %");
+  EXPECT_EQ(measure_of("bleu").heading(), "bleu");
+}
+
+TEST(Number, LossesAndPerplexitiesAreBetterWhenSmall) {
+  for (const auto* name : {"loss", "detector_loss", "perplexity", "bits_per_token", "mse"})
+    EXPECT_FALSE(measure_of(name).larger_is_better) << name;
+  for (const auto* name : {"accuracy", "exact_match", "pearson", "bleu"})
+    EXPECT_TRUE(measure_of(name).larger_is_better) << name;
+}
+
+TEST(Number, WhatACellSaysOfItsMetricComesFirst) {
+  Cell cell{.metric = "surprise", .larger_is_better = false, .percent = true};
+  EXPECT_FALSE(measure_of(cell).larger_is_better);
+  EXPECT_EQ(measure_of(cell).unit(), "%");
+  cell = {.metric = "accuracy"};
+  EXPECT_TRUE(measure_of(cell).larger_is_better);
+  EXPECT_TRUE(measure_of(cell).percent);
 }
 
 TEST(Number, ScoresHaveTheDecimalsOfTheirMetric) {
-  EXPECT_EQ(score_text(57.314, "accuracy"), "57.31");
-  EXPECT_EQ(score_text(0.8514, "pearson"), "0.851");
-  EXPECT_EQ(score_text(3.14159, "loss"), "3.142");
+  EXPECT_EQ(measure_of("accuracy").text(57.314), "57.31");
+  EXPECT_EQ(measure_of("pearson").text(0.8514), "0.851");
+  EXPECT_EQ(measure_of("loss").text(3.14159), "3.142");
+  EXPECT_EQ(measure_of("perplexity").text(123456.7), "1.235e+05");
+  EXPECT_EQ(measure_of("accuracy").sentence(0.57314), "accuracy 57.31 %");
+  EXPECT_EQ(measure_of("perplexity").sentence(12.3456), "perplexity 12.346");
+}
+
+TEST(Number, ColumnsAreThoseOfATerminal) {
+  EXPECT_EQ(columns_of("O(N²)"), 5u);
+  EXPECT_EQ(columns_of("–"), 1u);
+  EXPECT_EQ(columns_of("漢字"), 4u);
+  EXPECT_EQ(columns_of("e\u0301"), 1u);
+  EXPECT_EQ(padded("√n", 4), "√n  ");
+  EXPECT_EQ(padded("longer", 4), "longer");
 }
 
 TEST(Number, DurationsPickTheirUnit) {

@@ -81,6 +81,38 @@ TEST(Record, ARunTakesItsNamesFromItsConfig) {
   EXPECT_NE(record.config.find("performer"), std::string::npos);
 }
 
+TEST(Record, ACellMaySayHowItsScoreIsReadAndWhereItsMechanismStands) {
+  sample::Folder folder;
+  const auto load = [&](const std::string& more) {
+    return load_record(folder.write(
+        "cells.json",
+        R"([{"mechanism": "a", "task": "t", "metric": "m", "score": 0.5)" + more + "}]"));
+  };
+  auto cell =
+      load(R"(, "larger_is_better": false, "format": "percent", "sites": ["encoder"])").cells.at(0);
+  EXPECT_EQ(cell.larger_is_better, false);
+  EXPECT_EQ(cell.percent, true);
+  EXPECT_EQ(cell.sites, std::vector<std::string>{"encoder"});
+  cell = load("").cells.at(0);
+  EXPECT_FALSE(cell.larger_is_better || cell.percent || !cell.sites.empty());
+  EXPECT_EQ(
+      loading(folder.write("cells.json", R"([{"mechanism": "a", "task": "t", "format": "%"}])")),
+      folder.str() + "/cells.json: cells[0]: unknown format '%'; one of: percent, number");
+}
+
+TEST(Record, APretrainedRunHasTheCurvesOfBoth) {
+  sample::Folder folder;
+  folder.write("results.json",
+               R"({"mechanism": "a", "task": "t", "metric": "accuracy", "score": 1})");
+  folder.write("metrics.jsonl", "{\"step\": 1, \"split\": \"train\", \"loss\": 2}\n");
+  folder.write("pretrain/metrics.jsonl",
+               "{\"step\": 1, \"split\": \"train\", \"perplexity\": 9}\n");
+  auto record = load_record(folder.str());
+  ASSERT_EQ(record.curves.size(), 2u);
+  EXPECT_EQ(record.curves[1].task, "t: pretraining");
+  EXPECT_EQ(record.curves[1].quantity, "perplexity");
+}
+
 TEST(Record, AnUnfinishedRunHasCurvesAndANote) {
   sample::Folder folder;
   folder.write("metrics.jsonl", "{\"step\": 1, \"split\": \"train\", \"loss\": 2}\n");
