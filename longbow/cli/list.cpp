@@ -1,7 +1,9 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "longbow/attention/mechanism.h"
 #include "longbow/cli/commands.h"
+#include "longbow/report/grid.h"
 
 namespace longbow::cli {
 namespace {
@@ -104,6 +106,27 @@ std::string text_of(const Mechanism& m) {
   return text;
 }
 
+reporting::Grid table() {
+  reporting::Grid grid = {
+      .title = "",
+      .note = "",
+      .columns = {"mechanism", "family", "cost", "padding", "future", "cross", "decode", "time"},
+      .rows = {},
+      .text_columns = 8};
+  for (const auto& m : mechanisms()) {
+    const auto p = m.promises({});
+    grid.rows.push_back({{.text = m.name},
+                         {.text = m.family},
+                         {.text = m.cost},
+                         {.text = name_of(p.padding)},
+                         {.text = name_of(p.future)},
+                         {.text = yes(p.cross)},
+                         {.text = yes(p.decode)},
+                         {.text = fmt::format("N^{:g}", p.time)}});
+  }
+  return grid;
+}
+
 void print(const std::string& text) {
   fmt::print("{}", text);
 }
@@ -117,16 +140,18 @@ int run(const ListCommand& command) {
     print(to_json(rows, 2) + "\n");
     return 0;
   }
-  const char* row = command.markdown ? "| {} | {} | {} | {} | {} | {} | {} | {} |\n"
-                                     : "{:<18} {:<14} {:<16} {:<9} {:<8} {:<6} {:<7} {}\n";
-  print(fmt::format(fmt::runtime(row), "mechanism", "family", "cost", "padding", "future", "cross",
-                    "decode", "time"));
-  if (command.markdown) print("|---|---|---|---|---|---|---|---|\n");
-  for (const auto& m : mechanisms()) {
-    const auto p = m.promises({});
-    print(fmt::format(fmt::runtime(row), m.name, m.family, m.cost, name_of(p.padding),
-                      name_of(p.future), yes(p.cross), yes(p.decode),
-                      fmt::format("N^{:g}", p.time)));
+  const auto grid = table();
+  if (!command.markdown) {
+    print(reporting::console_grid(grid));
+    return 0;
+  }
+  print(fmt::format("| {} |\n|", fmt::join(grid.columns, " | ")));
+  for (size_t i = 0; i < grid.columns.size(); ++i) print("---|");
+  print("\n");
+  for (const auto& row : grid.rows) {
+    print("|");
+    for (const auto& cell : row) print(" " + cell.text + " |");
+    print("\n");
   }
   return 0;
 }

@@ -64,11 +64,35 @@ TEST(ListCommand, PrintsATableForPeopleAndOneForDocuments) {
   const Workspace here;
   const auto plain = lines_of(here.run({"list"}).out);
   const auto markdown = lines_of(here.run({"list", "--markdown"}).out);
-  EXPECT_EQ(plain.size(), mechanisms().size() + 1);
+  ASSERT_EQ(plain.size(), mechanisms().size() + 2);
   ASSERT_EQ(markdown.size(), mechanisms().size() + 2);
   EXPECT_EQ(markdown[0],
             "| mechanism | family | cost | padding | future | cross | decode | time |");
   EXPECT_TRUE(plain[0].starts_with("mechanism "));
+}
+
+// Whatever a row holds, its columns begin where those of the heading do.
+TEST(ListCommand, ColumnsStandBelowEachOther) {
+  const auto lines = lines_of(Workspace().run({"list"}).out);
+  const auto& rule = lines.at(1);
+  std::vector<size_t> starts = {0};
+  for (size_t at = 0; (at = rule.find("  ", at)) != std::string::npos; at += 2)
+    starts.push_back(at + 2);
+  ASSERT_EQ(starts.size(), 8u);
+  for (const auto& line : lines) {
+    SCOPED_TRACE(line);
+    std::vector<std::string> characters;
+    for (const char c : line) {
+      if ((c & 0xC0) != 0x80) characters.emplace_back();
+      characters.back() += c;
+    }
+    for (const auto start : starts) {
+      EXPECT_NE(characters.at(start), " ");
+      if (start > 0) {
+        EXPECT_EQ(characters.at(start - 1) + characters.at(start - 2), "  ");
+      }
+    }
+  }
 }
 
 TEST(DescribeCommand, NamesOptionsWithDefaultRangeAndMeaning) {
