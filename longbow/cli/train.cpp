@@ -8,6 +8,7 @@
 
 #include "longbow/cli/commands.h"
 #include "longbow/cli/device.h"
+#include "longbow/report/number.h"
 #include "longbow/train/dry_run.h"
 #include "longbow/train/trainer.h"
 
@@ -19,12 +20,6 @@ std::string fresh_folder(const RunConfig& config) {
   char stamp[32];
   std::strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", std::localtime(&now));
   return fmt::format("runs/{}-{}-{}", config.task, mechanism_label(config.model), stamp);
-}
-
-// Accuracies as percentages, everything else as it is.
-std::string shown(const std::string& name, double value) {
-  return name == "accuracy" ? fmt::format("accuracy {:.2f} %", 100 * value)
-                            : fmt::format("{} {:.4f}", name, value);
 }
 
 std::string shape_of(const std::vector<int64_t>& sizes) {
@@ -73,9 +68,10 @@ int run(const TrainCommand& command) {
   fmt::print(
       "{} on {}: {} ({}, weights chosen on {} at step {}), {} parameters, {} tokens/s, "
       "{}\n",
-      result.mechanism, result.task, shown(result.metric, result.score), result.split,
-      result.chosen_by, result.best_step, human_count(static_cast<double>(result.parameters)),
-      human_count(result.tokens_per_second), human_bytes(result.peak_bytes));
+      result.mechanism, result.task, reporting::measure_of(result.metric).sentence(result.score),
+      result.split, result.chosen_by, result.best_step,
+      human_count(static_cast<double>(result.parameters)), human_count(result.tokens_per_second),
+      human_bytes(result.peak_bytes));
   fmt::print("{}\n", out);
   return 0;
 }
@@ -97,7 +93,8 @@ int run(const EvalCommand& command) {
     fmt::print("{}\n", to_json(line));
   } else {
     std::string text;
-    for (const auto& metric : score.metrics) text += " " + shown(metric.name, metric.value) + ",";
+    for (const auto& metric : score.metrics)
+      text += " " + reporting::measure_of(metric.name).sentence(metric.value) + ",";
     fmt::print("{}:{} {} targets\n", command.split, text, score.count);
   }
   return 0;
