@@ -10,8 +10,10 @@
 #include "longbow/attention/mechanism.h"
 #include "longbow/cli/commands.h"
 #include "longbow/cli/device.h"
+#include "longbow/cli/placement.h"
 #include "longbow/core/file.h"
 #include "longbow/core/version.h"
+#include "longbow/report/number.h"
 #include "longbow/report/report.h"
 #include "longbow/train/interruption.h"
 #include "longbow/train/trainer.h"
@@ -38,8 +40,11 @@ void fields(V& v, ArenaConfig& c) {
 
 struct Cell {
   std::string task, label;
-  RunConfig config;
-  std::string folder;  // relative to the arena's
+  int64_t seed = 1;
+  std::string folder = {};  // relative to the arena's
+  std::vector<std::string> sites = {};
+  RunConfig config = {};
+  std::string refusal = {};  // why the mechanism cannot do the task, or empty
 };
 
 std::string label_of(const Node& mechanism) {
@@ -70,6 +75,42 @@ std::string file_name(std::string text) {
   return text;
 }
 
+std::string objective_of(const Node& tree) {
+  if (const auto* objective = tree.find("objective"); objective && !objective->text.empty())
+    return objective->text;
+  const auto& task = *tree.find("task");
+  return find_data_source(as_string(task, "task"), task.place, "task").objective;
+}
+
+RunConfig config_with(Node tree, const Node& attention, std::vector<std::string>& sites) {
+  auto& model = tree["model"];
+  if (!model.is_map()) model = Node::map();
+  auto placement = placed(attention, model, objective_of(tree));
+  model = std::move(placement.model);
+  sites = std::move(placement.sites);
+  return read_run_config(tree);
+}
+
+// "fnet is not causal" of "arena.yaml:10: fnet is not causal; mechanisms that are: …".
+std::string bare(const std::string& error, const Place& place) {
+  const auto start = place.str() + ": ";
+  const auto text = error.starts_with(start) ? error.substr(start.size()) : error;
+  return text.substr(0, text.find("; "));
+}
+
+// A mechanism that lacks what a task needs has a cell that says so. Everything else that is wrong
+// is wrong with softmax too, or with the options of the mechanism, and is the user's to mend.
+void configure(Cell& cell, const Node& tree, const Node& attention) {
+  try {
+    cell.config = config_with(tree, attention, cell.sites);
+  } catch (const UserError& error) {
+    mechanism_of(attention).promises(options_of(attention));
+    std::vector<std::string> unused;
+    config_with(tree, Node::string("softmax"), unused);
+    cell.refusal = bare(error.what(), attention.place);
+  }
+}
+
 // All cells, checked before the first one runs.
 std::vector<Cell> plan(const ArenaConfig& arena, const ArenaCommand& command) {
   std::vector<std::string> labels;
@@ -91,11 +132,11 @@ std::vector<Cell> plan(const ArenaConfig& arena, const ArenaCommand& command) {
           tree["task"] = Node::string(task);
           tree["task"].place = own.place;
         }
-        tree["model"]["attention"] = attention_of(arena.mechanisms[m]);
         tree["seed"] = Node::integer(seed);
-        cells.push_back(
-            {task, labels[m], read_run_config(tree),
-             fmt::format("cells/{}/{}/seed-{}", file_name(task), file_name(labels[m]), seed)});
+        cells.push_back({.task = task, .label = labels[m], .seed = seed});
+        cells.back().folder =
+            fmt::format("cells/{}/{}/seed-{}", file_name(task), file_name(labels[m]), seed);
+        configure(cells.back(), tree, attention_of(arena.mechanisms[m]));
       }
   return cells;
 }
@@ -104,7 +145,8 @@ Result failed(const Cell& cell, const std::string& status, std::string reason) {
   reason = reason.substr(0, reason.find('\n'));
   return {.task = cell.task,
           .mechanism = cell.label,
-          .seed = static_cast<int64_t>(cell.config.seed),
+          .seed = cell.seed,
+          .metric = "",
           .status = status,
           .reason = reason};
 }
@@ -113,6 +155,7 @@ Result failed(const Cell& cell, const std::string& status, std::string reason) {
 // replaced.
 Result run_cell(const Cell& cell, const std::string& out, const ArenaCommand& command,
                 const std::string& label) {
+  if (!cell.refusal.empty()) return failed(cell, "n.a.", cell.refusal);
   const auto folder = fs::path(out) / cell.folder;
   const auto request = (folder / "request.yaml").string(),
              results = (folder / "results.json").string();
@@ -143,37 +186,68 @@ Result run_cell(const Cell& cell, const std::string& out, const ArenaCommand& co
   }
 }
 
+Node sites_of(const Cell& cell) {
+  Node sites = Node::list();
+  for (const auto& site : cell.sites) sites.items.push_back(Node::string(site));
+  return sites;
+}
+
+const char* format_of(const std::string& metric) {
+  return reporting::measure_of(metric).percent ? "percent" : "number";
+}
+
 Node json_of(const Result& result, const Cell& cell) {
   Node row = written(result);
   row["mechanism"] = Node::string(cell.label);
   row["task"] = Node::string(cell.task);
+  row["format"] = Node::string(format_of(result.metric));
+  row["sites"] = sites_of(cell);
   row["run"] = Node::string(cell.folder);
-  if (result.status != "ok") row["score"] = Node{};
+  if (result.status == "ok") return row;
+  for (const auto* key :
+       {"metric", "larger_is_better", "format", "score", "valid_score", "parameters", "steps",
+        "best_step", "tokens_per_second", "peak_bytes", "seconds"})
+    row[key] = Node{};
   return row;
 }
 
-void add_baselines(Node& rows, const std::vector<Cell>& cells) {
-  std::string last;
-  for (const auto& cell : cells) {
-    if (cell.task == last) continue;
-    last = cell.task;
-    if (cell.config.objective != "classification") continue;
-    const auto splits = load_data(cell.config.data);
-    for (const auto& baseline : baselines(cell.config.data, splits))
-      rows.items.push_back(Node::map({{"mechanism", Node::string(baseline.name)},
-                                      {"task", Node::string(cell.task)},
-                                      {"seed", Node::integer(0)},
-                                      {"metric", Node::string("accuracy")},
-                                      {"score", Node::number(baseline.accuracy)},
-                                      {"parameters", Node::integer(0)},
-                                      {"tokens_per_second", Node{}},
-                                      {"peak_bytes", Node{}},
-                                      {"status", Node::string("baseline")},
-                                      {"reason", Node::string(baseline.meaning)},
-                                      {"split", Node::string("test")},
-                                      {"chosen_by", Node::string("train")}}));
-  }
+Node json_of(const Baseline& baseline, const std::string& task) {
+  return Node::map({{"mechanism", Node::string(baseline.name)},
+                    {"task", Node::string(task)},
+                    {"seed", Node::integer(0)},
+                    {"metric", Node::string(baseline.metric)},
+                    {"larger_is_better", Node::boolean(baseline.larger_is_better)},
+                    {"format", Node::string(format_of(baseline.metric))},
+                    {"score", Node::number(baseline.score)},
+                    {"parameters", Node::integer(0)},
+                    {"tokens_per_second", Node{}},
+                    {"peak_bytes", Node{}},
+                    {"status", Node::string("baseline")},
+                    {"reason", Node::string(baseline.meaning)},
+                    {"split", Node::string("test")},
+                    {"chosen_by", Node::string("train")}});
 }
+
+// The rows of each task, for the metric that its cells were scored by.
+class Baselines {
+ public:
+  explicit Baselines(const std::vector<Cell>& cells) {
+    for (const auto& [task, label, seed, folder, sites, config, refusal] : cells)
+      if (refusal.empty() && (tasks_.empty() || tasks_.back().first != task))
+        tasks_.emplace_back(task, baselines(config.data, config.objective, load_data(config.data)));
+  }
+  void choose(const std::string& task, const std::string& metric) {
+    for (auto& [name, rows] : tasks_)
+      if (name == task) std::erase_if(rows, [&](const auto& row) { return row.metric != metric; });
+  }
+  void add_to(std::vector<Node>& list) const {
+    for (const auto& [task, rows] : tasks_)
+      for (const auto& row : rows) list.push_back(json_of(row, task));
+  }
+
+ private:
+  std::vector<std::pair<std::string, std::vector<Baseline>>> tasks_;
+};
 
 Node context_of(const ArenaConfig& arena, const ArenaCommand& command) {
   const std::time_t now = std::time(nullptr);
@@ -209,20 +283,25 @@ int run(const ArenaCommand& command) {
     throw UserError(tree.place, "the arena has no cell", "give it tasks and mechanisms");
   const auto out = command.out.empty() ? "runs/" + arena.name : command.out;
   fs::create_directories(out);
-  Node rows = Node::list();
-  add_baselines(rows, cells);
+  Baselines baselines(cells);
+  std::vector<Node> rows;
   bool all_fine = true;
   for (size_t i = 0; i < cells.size(); ++i) {
     const auto& cell = cells[i];
     const auto label = fmt::format("[{}/{}] {} on {}", i + 1, cells.size(), cell.label, cell.task);
     const auto result = run_cell(cell, out, command, label);
     info(result.status == "ok"
-             ? fmt::format("{}: {:.1f} %, {} tokens/s, {}", label, 100 * result.score,
+             ? fmt::format("{}: {}, {} tokens/s, {}", label,
+                           reporting::measure_of(result.metric).sentence(result.score),
                            human_count(result.tokens_per_second), human_seconds(result.seconds))
              : fmt::format("{}: {} ({})", label, result.status, result.reason));
-    all_fine = all_fine && result.status == "ok";
-    rows.items.push_back(json_of(result, cell));
-    write_record(rows, context_of(arena, command), out);
+    all_fine = all_fine && (result.status == "ok" || !cell.refusal.empty());
+    rows.push_back(json_of(result, cell));
+    if (result.status == "ok") baselines.choose(cell.task, result.metric);
+    auto all = Node::list();
+    all.items = rows;
+    baselines.add_to(all.items);
+    write_record(all, context_of(arena, command), out);
   }
   fmt::print("{}\n{}\n", console_table(load_record(out)), (fs::path(out) / "report.html").string());
   return all_fine ? 0 : 1;

@@ -92,12 +92,16 @@ double mean_of(const Tensors& sums, const std::string& name, const std::string& 
 
 // What can be had without a model: rows that every score should be read against.
 struct Baseline {
-  std::string name, meaning;
-  double accuracy = 0;
+  std::string name, meaning, metric;
+  bool larger_is_better = true;
+  double score = 0;  // on the test split
 };
-// The most frequent class of the training split; for ListOps also the most frequent one given the
-// root operator. None where there are no classes.
-std::vector<Baseline> baselines(const DataConfig& config, const Splits& splits);
+// The most frequent class of the training split where there are classes; for ListOps also the most
+// frequent one given the root operator. Where words are predicted, how often they occur; for
+// markov, which is made for it, also what the last word alone tells, and the least there is. None
+// for other objectives.
+std::vector<Baseline> baselines(const DataConfig& config, const std::string& objective,
+                                const Splits& splits);
 
 // The mechanism that a model part of a config names; several are joined with '+'.
 std::string mechanism_label(const Node& model);

@@ -252,6 +252,7 @@ class Trainer {
                      .mechanism = mechanism_label(config_.model),
                      .seed = static_cast<int64_t>(config_.seed),
                      .metric = test.metrics.front().name,
+                     .larger_is_better = test.metrics.front().larger_is_better,
                      .score = test.metrics.front().value,
                      .valid_score = valid.metrics.front().value,
                      .parameters = task_->parameter_count(),

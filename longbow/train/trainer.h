@@ -20,6 +20,7 @@ struct Result {
   std::string task, mechanism;
   int64_t seed = 0;
   std::string metric = "accuracy";
+  bool larger_is_better = true;
   double score = 0, valid_score = 0;
   std::string split = "test", chosen_by = "valid";
   int64_t parameters = 0, steps = 0, best_step = 0;
@@ -32,6 +33,7 @@ void fields(V& v, Result& r) {
   v("task", r.task, "what was learnt");
   v("seed", r.seed, "of the run");
   v("metric", r.metric, "what the score is");
+  v("larger_is_better", r.larger_is_better, "of two scores");
   v("score", r.score, "on `split`");
   v("valid_score", r.valid_score, "on the validation split, same weights");
   v("split", r.split, "that scored");

@@ -3,6 +3,7 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 
+#include "tests/cli/objectives.h"
 #include "tests/cli/program.h"
 
 namespace longbow::cli {
@@ -62,6 +63,96 @@ TEST(ArenaCommand, WritesEveryCellBesideTheBaselines) {
   EXPECT_NE(here.read("out/report.html").find("<svg"), std::string::npos);
   EXPECT_NE(here.read("out/table.md").find("local 4"), std::string::npos);
   EXPECT_NE(here.read("out/table.csv").find("local 4"), std::string::npos);
+}
+
+// Two steps of every objective, with a mechanism that can stand everywhere and one that cannot.
+TEST(ArenaCommand, HoldsEveryObjective) {
+  const Workspace here;
+  std::string text =
+      "name: all\ncommon: {train: {max_steps: 2, batch_size: 8, bucket: 4}}\ntasks:\n";
+  for (const auto& objective : tiny_objectives())
+    text += "  " + objective.name + ": {" + objective.config + "}\n";
+  here.write("arena.yaml", text + "mechanisms: [linear, {name: local, window: 4}]\n");
+  const auto outcome = here.run(arena());
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  std::map<std::string, std::map<std::string, json>> rows;
+  for (const auto& row : json::parse(here.read("out/results.json")))
+    rows[row.at("task")][row.at("mechanism")] = row;
+  ASSERT_EQ(rows.size(), tiny_objectives().size());
+  for (const auto& objective : tiny_objectives())
+    for (const auto* mechanism : {"linear", "local"}) {
+      SCOPED_TRACE(objective.name + " " + mechanism);
+      const auto& row = rows.at(objective.name).at(mechanism);
+      EXPECT_EQ(row.at("status"), "ok");
+      EXPECT_EQ(row.at("metric"), objective.metric);
+      EXPECT_EQ(row.at("larger_is_better"), objective.larger_is_better);
+      EXPECT_EQ(row.at("format"), objective.percent ? "percent" : "number");
+      EXPECT_TRUE(row.at("score").is_number());
+    }
+  const auto sites = [&](const char* task, const char* mechanism) {
+    return rows.at(task).at(mechanism).at("sites");
+  };
+  EXPECT_EQ(sites("translation", "linear"), (json{"encoder", "decoder", "cross"}));
+  EXPECT_EQ(sites("translation", "local"), (json{"encoder", "decoder"}));
+  EXPECT_EQ(sites("characters", "local"), json{"deep"});
+  EXPECT_EQ(sites("causal_lm", "local"), json::array());
+  const auto config = here.read("out/cells/translation/local/seed-1/config.yaml");
+  EXPECT_NE(config.find("cross_attention:\n      name: softmax"), std::string::npos) << config;
+  EXPECT_TRUE(rows.at("joint_pairs").size() == 2) << "no accuracy beside a macro F1";
+  EXPECT_EQ(rows.at("causal_lm").size(), 5u);
+  EXPECT_EQ(rows.at("masked_lm").size(), 2u);
+  for (const auto* column :
+       {"classification accuracy % |", "joint_pairs macro_f1 % |", "regression pearson |",
+        "causal_lm perplexity |", "replaced_tokens detector_loss |"})
+    EXPECT_NE(here.read("out/table.md").find(column), std::string::npos) << column;
+}
+
+// The smallest perplexity is the best, and the largest accuracy, whatever they are.
+TEST(ArenaCommand, MarksTheBestOfEachTaskInItsOwnDirection) {
+  const Workspace here;
+  here.write("arena.yaml", R"(name: mixed
+common: {train: {max_steps: 6, batch_size: 8, bucket: 4, learning_rate: 0.01}}
+tasks:
+  listops:
+    data: {listops: {train: 64, valid: 20, test: 40, min_length: 4, max_length: 20, max_depth: 3}}
+  markov:
+    data: {markov: {train: 64, valid: 16, test: 16, length: 12}}
+  reverse:
+    data: {reverse: {train: 64, valid: 16, test: 16, length: 6}}
+mechanisms: [linear, softmax, fnet]
+)");
+  const auto outcome = here.run(arena());
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  std::map<std::string, std::pair<double, std::string>> best;  // score and how it is written
+  for (const auto& row : json::parse(here.read("out/results.json"))) {
+    if (row.at("status") != "ok") continue;
+    const auto task = row.at("task").get<std::string>();
+    const auto score = row.at("score").get<double>();
+    const bool better = !best.contains(task) ||
+                        (task == "listops" ? score > best[task].first : score < best[task].first);
+    char text[32];
+    std::snprintf(text, sizeof text, task == "listops" ? "**%.2f**" : "**%.3f**",
+                  task == "listops" ? 100 * score : score);
+    if (better) best[task] = {score, text};
+  }
+  const auto table = here.read("out/table.md");
+  const auto overview = table.substr(0, table.find("## listops"));
+  for (const auto& [task, found] : best)
+    EXPECT_NE(overview.find("| " + found.second + " |"), std::string::npos)
+        << task << " " << found.second << "\n"
+        << overview;
+  EXPECT_NE(overview.find("| entropy of the chain | – | "), std::string::npos) << overview;
+  EXPECT_NE(outcome.err.find("fnet on markov: n.a. (fnet is not causal)"), std::string::npos)
+      << outcome.err;
+  EXPECT_NE(outcome.out.find("Used where it can be: fnet in encoder only; other places are as the "
+                             "config says."),
+            std::string::npos)
+      << outcome.out;
+  const auto cell = json::parse(here.read("out/results.json")).at(5);
+  EXPECT_EQ(cell.at("mechanism"), "fnet");
+  EXPECT_EQ(cell.at("status"), "n.a.");
+  EXPECT_EQ(cell.at("reason"), "fnet is not causal");
+  EXPECT_TRUE(cell.at("metric").is_null());
 }
 
 TEST(ArenaCommand, ASecondCallReadsWhatIsFinished) {
