@@ -54,7 +54,7 @@ struct BenchCommand {
 int run(const BenchCommand& command);
 
 struct MapsCommand {
-  std::string folder, out, split = "test", device = "cpu";
+  std::string folder, out, json, split = "test", device = "cpu";
   int64_t sample = 0, limit = 0;  // limit 0 = all queries
 };
 int run(const MapsCommand& command);

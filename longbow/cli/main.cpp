@@ -132,6 +132,7 @@ void declare_comparing(CLI::App& app, Action& action) {
                 maps);
   sub->add_option("folder", maps.folder, "run folder")->required();
   sub->add_option("--out", maps.out, "SVG file to write")->required();
+  sub->add_option("--json", maps.json, "write the numbers to this file");
   sub->add_option("--split", maps.split, "train, valid or test")->capture_default_str();
   sub->add_option("--sample", maps.sample, "which sample of the split, from 0")
       ->check(at_least(0))

@@ -40,10 +40,15 @@ ReplacedTokenModel::ReplacedTokenModel(const ReplacedTokenConfig& config,
 }
 
 Tensor ReplacedTokenModel::generated(const Tensor& masked, Context& context) {
-  Context own = {.mask = context.mask, .random = context.random, .choices = context.choices};
+  Tensors maps;  // both networks have layers of the same names
+  Context own = {.mask = context.mask,
+                 .random = context.random,
+                 .choices = context.choices,
+                 .maps = context.maps ? &maps : nullptr};
   if (own.random.key.defined()) own.random.key = own.random.key.bitwise_xor(kGenerator);
   const auto logits = (*generator_)(masked, own);
   if (own.loss.defined()) context.add_loss(own.loss);
+  for (const auto& [path, map] : maps) (*context.maps)["generator." + path] = map;
   return logits;
 }
 

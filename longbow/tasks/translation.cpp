@@ -41,7 +41,8 @@ class Translation : public Task {
 
   Outcome run(const Batch& batch, const Random& random) override {
     const int64_t longest = batch.second.size(1);
-    Context context = {.mask = Mask::from_lengths(batch.second_lengths, longest), .random = random};
+    Context context = {
+        .mask = Mask::from_lengths(batch.second_lengths, longest), .random = random, .maps = maps_};
     const auto targets = batch.second.masked_fill(context.mask.keep.logical_not(), kIgnore);
     const auto logits = (*model_)(batch.tokens, source_mask(batch), shifted(batch.second), context);
     auto outcome = classified(logits, targets, batch.samples, options_, model_->is_training());

@@ -1,5 +1,6 @@
 #pragma once
 // A tiny run of every objective, for the commands that must work with all of them.
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -9,12 +10,10 @@ struct TinyObjective {
   std::string name, metric;
   bool larger_is_better, percent;
   std::string config;  // of a run, in flow style, without `attention`
-
-  std::string task() const {
-    const auto start = config.find("task: ") + 6;
-    return config.substr(start, config.find(',', start) - start);
-  }
 };
+inline void PrintTo(const TinyObjective& objective, std::ostream* out) {
+  *out << objective.name;
+}
 
 inline const std::vector<TinyObjective>& tiny_objectives() {
   const std::string model = "width: 16, heads: 2, layers: 2";
@@ -39,7 +38,7 @@ inline const std::vector<TinyObjective>& tiny_objectives() {
       {"characters", "accuracy", true, true,
        "task: recall, objective: characters, data: {recall: {train: 24, valid: 8, test: 8, "
        "pairs: 6, queries: 4}}, model: {" +
-           model + ", max_length: 32, hashes: 4, buckets: 64}"},
+           model + ", max_length: 32, hashes: 4, buckets: 64, first: softmax}"},
       {"causal_lm", "perplexity", false, false, markov + ", model: {" + model + "}"},
       {"masked_lm", "perplexity", false, false,
        markov + ", objective: masked_lm, model: {" + model + "}"},

@@ -55,7 +55,31 @@ TEST(HeatMap, AGridHasAMapForEveryLayerAndHead) {
   EXPECT_EQ(sample::unbalanced(svg), "");
 }
 
+TEST(HeatMap, NamesStandBesideTheFirstMapAndBelowEach) {
+  const HeatMap map = {1, 2, {1, 2}, {"query"}, {"key", "a very long name"}};
+  const auto svg = heat_grid({"", "", {"Layer 1"}, {"Head 1", "Head 2"}, {map, map}});
+  EXPECT_EQ(sample::count(svg, ">query<"), 1u) << svg;
+  EXPECT_EQ(sample::count(svg, ">key<"), 2u) << svg;
+  EXPECT_EQ(sample::count(svg, ">a very lo…<"), 2u) << svg;
+  EXPECT_EQ(sample::count(svg, "rotate(-90"), 4u) << svg;
+  EXPECT_EQ(sample::unbalanced(svg), "");
+}
+
+TEST(HeatMap, ManyNamesAreNotDrawn) {
+  HeatMap map = {41, 1, std::vector<float>(41, 0), std::vector<std::string>(41, "token"), {}};
+  EXPECT_EQ(sample::count(heat_grid(one(map)), ">token<"), 0u);
+  map = {40, 1, std::vector<float>(40, 0), std::vector<std::string>(40, "token"), {}};
+  EXPECT_EQ(sample::count(heat_grid(one(map)), ">token<"), 40u);
+}
+
+TEST(HeatMap, ALayerMayHaveFewerHeads) {
+  const HeatMap map = {1, 1, {1}};
+  const auto svg = heat_grid({"", "", {"a", "b"}, {"Head 1", "Head 2"}, {map, {}, map, map}});
+  EXPECT_EQ(sample::count(svg, "<rect"), 3u);
+}
+
 TEST(HeatMap, CountsMustAgree) {
+  EXPECT_THROW(heat_grid(one({1, 1, {1}, {"a", "b"}, {}})), std::invalid_argument);
   EXPECT_THROW(heat_grid({"", "", {"a"}, {"b", "c"}, {{1, 1, {1}}}}), std::invalid_argument);
   EXPECT_THROW(heat_grid(one({2, 2, {1, 2, 3}})), std::invalid_argument);
 }
