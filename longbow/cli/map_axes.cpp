@@ -50,12 +50,13 @@ Tensors probed(const Node& options, int64_t tokens) {
   return maps;
 }
 
-// Whether the columns of its map are the tokens it reads, and not slots of its own.
-bool weighs_tokens(const std::string& mechanism) {
+// Whether the columns of its map are the tokens it reads, and not slots of its own; `rest` is what
+// its path ends in.
+bool weighs_tokens(const std::string& mechanism, const std::string& rest) {
   const auto options = Node::map({{"name", Node::string(mechanism)}});
   const auto columns = [&](int64_t tokens) {
     const auto maps = probed(options, tokens);
-    const auto found = maps.find("probe.mixer");
+    const auto found = maps.find("probe." + rest);
     return found == maps.end() ? 0 : found->second.size(3);
   };
   return columns(7) == 7 && columns(11) == 11;
@@ -78,15 +79,16 @@ void MapAxes::keep_rows(int64_t limit) {
 
 MapReader::MapReader(Node model, std::string objective, const Splits& splits, const Sample& sample)
     : model_(std::move(model)), objective_(std::move(objective)), named_(!splits.symbols.empty()) {
-  const auto name = [&](int32_t id, bool source) {
-    if (id == splits.begin && id != 0) return std::string("<begin>");
-    if (id == splits.end && id != 0 && !source) return std::string("<end>");
+  const auto symbol = [&](int32_t id) {
     const auto at = static_cast<size_t>(id);
-    return source && at < splits.symbols.size() ? splits.symbols[at] : std::to_string(id);
+    return at < splits.symbols.size() ? splits.symbols[at] : std::to_string(id);
   };
   const bool one_vocabulary = splits.second_vocabulary == 0;
-  for (const auto id : sample.tokens) first_.push_back(name(id, true));
-  for (const auto id : sample.second) second_.push_back(name(id, one_vocabulary));
+  for (const auto id : sample.tokens) first_.push_back(symbol(id));
+  for (const auto id : sample.second)
+    second_.push_back(id == splits.end ? "<end>"
+                      : one_vocabulary ? symbol(id)
+                                       : std::to_string(id));
   if (second_.empty()) return;
   written_ = {"<begin>"};
   written_.insert(written_.end(), second_.begin(), second_.end() - 1);
@@ -136,7 +138,8 @@ MapAxes MapReader::axes(const std::string& path, int64_t sequence, int64_t rows,
   };
   const bool packs = rest.ends_with(".pack");  // slots read the tokens
   if (!packs) named(own, result.rows, result.queries);
-  if (packs || weighs_tokens(result.mechanism)) named(read, result.columns, result.keys);
+  const auto there = crosses ? "mixer" + rest.substr(5) : rest;
+  if (packs || weighs_tokens(result.mechanism, there)) named(read, result.columns, result.keys);
   return result;
 }
 

@@ -17,6 +17,9 @@ namespace {
 
 Axis axis(const std::string& label, Spacing spacing, const std::vector<double>& values) {
   auto scale = fitted(spacing, values);
+  auto negative = [](double value) { return value < 0; };
+  if (spacing == Spacing::linear && std::none_of(values.begin(), values.end(), negative))
+    scale.low = std::max(scale.low, 0.0);
   return {.label = label, .scale = scale, .marks = ticks(scale), .text = plain_tick};
 }
 

@@ -54,7 +54,7 @@ void draw_line(Drawing& drawing, const Frame& frame, const Series& series,
   auto kind = series.faint ? "line faint" : series.look.bold ? "line bold" : "line";
   drawing.add(fmt::format(R"(<polyline points="{}" class="{}" style="stroke:{}{}"/>)", path, kind,
                           series.look.colour, dash));
-  if (points.size() > kMostDots) return;
+  if (points.size() > (series.faint ? 1 : kMostDots)) return;
   for (auto& point : points)
     drawing.add(fmt::format(
         R"(<circle cx="{:.1f}" cy="{:.1f}" r="{}" style="fill:{}"><title>{}: {}, {}</title></circle>)",

@@ -48,7 +48,9 @@ std::string Measure::text(double shown) const {
   constexpr std::array<std::string_view, 3> kCorrelations = {"pearson", "spearman", "matthews"};
   if (percent || (larger_is_better && !mentions_any(name, kCorrelations)))
     return fmt::format("{:.2f}", shown);
-  return std::abs(shown) < 1e4 ? fmt::format("{:.3f}", shown) : fmt::format("{:.4g}", shown);
+  const auto size = std::abs(shown);
+  if (size >= 1e4) return fmt::format("{:.4g}", shown);
+  return size < 0.1 && size > 0 ? fmt::format("{:.3g}", shown) : fmt::format("{:.3f}", shown);
 }
 
 std::string Measure::sentence(double value) const {

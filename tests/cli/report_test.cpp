@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include "longbow/report/number.h"
+#include "longbow/train/trainer.h"
+#include "tests/cli/objectives.h"
 #include "tests/cli/program.h"
 
 namespace longbow::cli {
@@ -23,6 +26,51 @@ TEST(ReportCommand, MakesAPageOfARun) {
       << here.read("page/table.md");
   EXPECT_TRUE(here.has("page/table.csv"));
 }
+
+class ReportOf : public testing::TestWithParam<TinyObjective> {};
+
+// A name says how a metric is shown; the task says what is better. They must not disagree.
+TEST_P(ReportOf, ReadsMetricsAsTheTaskMeansThem) {
+  const auto config =
+      read_run_config(parse_yaml("{" + GetParam().config + ", train: {bucket: 4}}", "run.yaml"));
+  const auto task = make_task(config, at::kCPU);
+  const auto found = evaluate(*task, *task->splits().test, {.batch_size = 8, .bucket = 4});
+  EXPECT_EQ(found.metrics.front().name, GetParam().metric);
+  for (const auto& [name, value, larger_is_better] : found.metrics) {
+    EXPECT_EQ(reporting::measure_of(name).larger_is_better, larger_is_better) << name;
+    if (reporting::measure_of(name).percent) {
+      EXPECT_TRUE(value >= 0 && value <= 1) << name << " " << value;
+    }
+  }
+}
+
+TEST_P(ReportOf, DrawsWhatTheRunRecorded) {
+  const Workspace here;
+  here.write("run.yaml", "{" + GetParam().config +
+                             ", train: {max_steps: 3, batch_size: 8, bucket: 4, log_every: 1}}");
+  const auto training = here.run({"train", "run.yaml", "--out", "run", "--progress", "off"});
+  ASSERT_EQ(training.code, 0) << training.err;
+  const auto measure = reporting::measure_of(GetParam().metric);
+  EXPECT_NE(training.out.find(": " + measure.name + " "), std::string::npos) << training.out;
+  EXPECT_EQ(training.out.find(" % (test") != std::string::npos, GetParam().percent);
+  ASSERT_EQ(here.run({"report", "run"}).code, 0);
+  const auto page = here.read("run/report.html");
+  auto label = measure.heading();
+  std::replace(label.begin(), label.end(), '_', ' ');
+  for (const auto& axis :
+       {std::string("loss"), label, std::string("learning rate"), std::string("gradient norm")})
+    EXPECT_NE(page.find("class=\"axis-label\">" + axis + "<"), std::string::npos) << axis;
+  EXPECT_EQ(page.find("<h2>recall: pretraining</h2>") != std::string::npos,
+            GetParam().name == "pretrained");
+  const auto csv = here.read("run/table.csv");
+  EXPECT_NE(csv.find("," + measure.name + "," + measure.unit() + "," +
+                     (GetParam().larger_is_better ? "larger" : "smaller") + ","),
+            std::string::npos)
+      << csv;
+}
+
+INSTANTIATE_TEST_SUITE_P(Objectives, ReportOf, testing::ValuesIn(tiny_objectives()),
+                         [](const auto& info) { return info.param.name; });
 
 TEST(ReportCommand, AFolderThatIsNoneIsOneLine) {
   const Workspace here;

@@ -66,6 +66,8 @@ TEST(Figures, CurvesAreInTheUnitOfTheirMetric) {
   auto accuracy = curve("accuracy", {{1, 0.25}, {2, 0.5}});
   EXPECT_NE(accuracy.find(">accuracy %<"), std::string::npos) << accuracy;
   EXPECT_NE(accuracy.find("<title>a: 2, 50</title>"), std::string::npos) << accuracy;
+  auto none = curve("accuracy", {{1, 0}, {2, 0}});
+  EXPECT_EQ(none.find(">-"), std::string::npos) << "less than nothing: " << none;
   auto perplexity = curve("perplexity", {{1, 1000}, {2, 10}});
   EXPECT_NE(perplexity.find(">100<"), std::string::npos) << perplexity;
   EXPECT_EQ(perplexity.find(">600<"), std::string::npos) << perplexity;

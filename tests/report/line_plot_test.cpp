@@ -53,6 +53,7 @@ TEST(LinePlot, ExplainsKindsOnlyWhenThereAreSeveral) {
   EXPECT_NE(svg.find(">valid</text>"), std::string::npos);
   EXPECT_NE(svg.find(">train</text>"), std::string::npos);
   EXPECT_EQ(sample::count(svg, ">a</text>"), 1u);
+  EXPECT_EQ(sample::count(svg, "<circle"), 3u) << "points of what is faint are not drawn";
 }
 
 TEST(LinePlot, MarksRings) {

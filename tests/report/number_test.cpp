@@ -35,6 +35,8 @@ TEST(Number, ScoresHaveTheDecimalsOfTheirMetric) {
   EXPECT_EQ(measure_of("accuracy").text(57.314), "57.31");
   EXPECT_EQ(measure_of("pearson").text(0.8514), "0.851");
   EXPECT_EQ(measure_of("loss").text(3.14159), "3.142");
+  EXPECT_EQ(measure_of("mse").text(0.0031459), "0.00315");
+  EXPECT_EQ(measure_of("mse").text(0), "0.000");
   EXPECT_EQ(measure_of("perplexity").text(123456.7), "1.235e+05");
   EXPECT_EQ(measure_of("accuracy").sentence(0.57314), "accuracy 57.31 %");
   EXPECT_EQ(measure_of("perplexity").sentence(12.3456), "perplexity 12.346");
