@@ -7,10 +7,8 @@
 #include <ctime>
 #include <filesystem>
 
-#include "longbow/attention/mechanism.h"
-#include "longbow/cli/commands.h"
+#include "longbow/cli/arena_plan.h"
 #include "longbow/cli/device.h"
-#include "longbow/cli/placement.h"
 #include "longbow/core/file.h"
 #include "longbow/core/version.h"
 #include "longbow/report/number.h"
@@ -23,125 +21,7 @@ namespace fs = std::filesystem;
 namespace longbow::cli {
 namespace {
 
-struct ArenaConfig {
-  std::string name = "arena";
-  Node common = Node::map(), tasks = Node::map();
-  std::vector<Node> mechanisms;
-  std::vector<int64_t> seeds = {1};
-};
-template <class V>
-void fields(V& v, ArenaConfig& c) {
-  v("name", c.name, "of the arena, for the report");
-  v("common", c.common, "a run config that all tasks start from");
-  v("tasks", c.tasks, "task name: run config");
-  v("mechanisms", c.mechanisms, "names, or maps {name: linformer, rank: 32, label: linformer 32}");
-  v("seeds", c.seeds, "one run of every cell for each");
-}
-
-struct Cell {
-  std::string task, label;
-  int64_t seed = 1;
-  std::string folder = {};  // relative to the arena's
-  std::vector<std::string> sites = {};
-  RunConfig config = {};
-  std::string refusal = {};  // why the mechanism cannot do the task, or empty
-};
-
-std::string label_of(const Node& mechanism) {
-  if (const auto* label = mechanism.find("label")) return as_string(*label, "label");
-  return mechanism_of(mechanism).name;
-}
-
-Node attention_of(const Node& mechanism) {
-  Node options = mechanism;
-  std::erase_if(options.entries, [](const auto& entry) { return entry.first == "label"; });
-  return options;
-}
-
-void check_chosen(const std::vector<std::string>& chosen, const std::vector<std::string>& known,
-                  const char* flag) {
-  for (const auto& name : chosen)
-    if (std::find(known.begin(), known.end(), name) == known.end())
-      throw UserError(Place{flag, 0}, "'" + name + "' is not in the arena", suggest(name, known));
-}
-
-bool wanted(const std::vector<std::string>& chosen, const std::string& name) {
-  return chosen.empty() || std::find(chosen.begin(), chosen.end(), name) != chosen.end();
-}
-
-std::string file_name(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return !std::isalnum(c) && c != '.'; }, '_');
-  return text;
-}
-
-std::string objective_of(const Node& tree) {
-  if (const auto* objective = tree.find("objective"); objective && !objective->text.empty())
-    return objective->text;
-  const auto& task = *tree.find("task");
-  return find_data_source(as_string(task, "task"), task.place, "task").objective;
-}
-
-RunConfig config_with(Node tree, const Node& attention, std::vector<std::string>& sites) {
-  auto& model = tree["model"];
-  if (!model.is_map()) model = Node::map();
-  auto placement = placed(attention, model, objective_of(tree));
-  model = std::move(placement.model);
-  sites = std::move(placement.sites);
-  return read_run_config(tree);
-}
-
-// "fnet is not causal" of "arena.yaml:10: fnet is not causal; mechanisms that are: …".
-std::string bare(const std::string& error, const Place& place) {
-  const auto start = place.str() + ": ";
-  const auto text = error.starts_with(start) ? error.substr(start.size()) : error;
-  return text.substr(0, text.find("; "));
-}
-
-// A mechanism that lacks what a task needs has a cell that says so. Everything else that is wrong
-// is wrong with softmax too, or with the options of the mechanism, and is the user's to mend.
-void configure(Cell& cell, const Node& tree, const Node& attention) {
-  try {
-    cell.config = config_with(tree, attention, cell.sites);
-  } catch (const UserError& error) {
-    mechanism_of(attention).promises(options_of(attention));
-    std::vector<std::string> unused;
-    config_with(tree, Node::string("softmax"), unused);
-    cell.refusal = bare(error.what(), attention.place);
-  }
-}
-
-// All cells, checked before the first one runs.
-std::vector<Cell> plan(const ArenaConfig& arena, const ArenaCommand& command) {
-  std::vector<std::string> labels;
-  for (const auto& mechanism : arena.mechanisms) labels.push_back(label_of(mechanism));
-  check_chosen(command.mechanisms, labels, "--mechanisms");
-  check_chosen(command.tasks, arena.tasks.keys(), "--tasks");
-  std::vector<int64_t> seeds = arena.seeds;
-  if (command.seeds > 0) {
-    seeds.clear();
-    for (int64_t seed = 1; seed <= command.seeds; ++seed) seeds.push_back(seed);
-  }
-  std::vector<Cell> cells;
-  for (const auto& [task, own] : arena.tasks.entries)
-    for (size_t m = 0; m < labels.size(); ++m)
-      for (const auto seed : seeds) {
-        if (!wanted(command.tasks, task) || !wanted(command.mechanisms, labels[m])) continue;
-        auto tree = merged(arena.common, own);
-        if (!tree.find("task")) {
-          tree["task"] = Node::string(task);
-          tree["task"].place = own.place;
-        }
-        tree["seed"] = Node::integer(seed);
-        cells.push_back({.task = task, .label = labels[m], .seed = seed});
-        cells.back().folder =
-            fmt::format("cells/{}/{}/seed-{}", file_name(task), file_name(labels[m]), seed);
-        configure(cells.back(), tree, attention_of(arena.mechanisms[m]));
-      }
-  return cells;
-}
-
-Result failed(const Cell& cell, const std::string& status, std::string reason) {
+Result failed(const ArenaCell& cell, const std::string& status, std::string reason) {
   reason = reason.substr(0, reason.find('\n'));
   return {.task = cell.task,
           .mechanism = cell.label,
@@ -153,7 +33,7 @@ Result failed(const Cell& cell, const std::string& status, std::string reason) {
 
 // A finished cell of the same config is read, a broken-off one resumed, one of another config
 // replaced.
-Result run_cell(const Cell& cell, const std::string& out, const ArenaCommand& command,
+Result run_cell(const ArenaCell& cell, const std::string& out, const ArenaCommand& command,
                 const std::string& label) {
   if (!cell.refusal.empty()) return failed(cell, "n.a.", cell.refusal);
   const auto folder = fs::path(out) / cell.folder;
@@ -186,7 +66,7 @@ Result run_cell(const Cell& cell, const std::string& out, const ArenaCommand& co
   }
 }
 
-Node sites_of(const Cell& cell) {
+Node sites_of(const ArenaCell& cell) {
   Node sites = Node::list();
   for (const auto& site : cell.sites) sites.items.push_back(Node::string(site));
   return sites;
@@ -196,7 +76,7 @@ const char* format_of(const std::string& metric) {
   return reporting::measure_of(metric).percent ? "percent" : "number";
 }
 
-Node json_of(const Result& result, const Cell& cell) {
+Node json_of(const Result& result, const ArenaCell& cell) {
   Node row = written(result);
   row["mechanism"] = Node::string(cell.label);
   row["task"] = Node::string(cell.task);
@@ -231,7 +111,7 @@ Node json_of(const Baseline& baseline, const std::string& task) {
 // The rows of each task, for the metric that its cells were scored by.
 class Baselines {
  public:
-  explicit Baselines(const std::vector<Cell>& cells) {
+  explicit Baselines(const std::vector<ArenaCell>& cells) {
     for (const auto& [task, label, seed, folder, sites, config, refusal] : cells)
       if (refusal.empty() && (tasks_.empty() || tasks_.back().first != task))
         tasks_.emplace_back(task, baselines(config.data, config.objective, load_data(config.data)));

@@ -37,6 +37,7 @@ std::string cell_lines(const Record& record) {
                       "seeds", "seeds_scored", "status", "tokens_per_second", "peak_bytes",
                       "parameters", "seconds", "split", "chosen_by", "sites", "reason"});
   for (auto& summary : table.summaries) {
+    if (summary.seeds == 0 && table.is_baseline(summary.mechanism)) continue;
     std::string reason;
     for (auto& failure : table.failures)
       if (failure.mechanism == summary.mechanism && failure.task == summary.task && reason.empty())

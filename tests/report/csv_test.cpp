@@ -83,6 +83,13 @@ TEST(Csv, SaysWhichWayIsBetterAndWhereAMechanismStands) {
   EXPECT_EQ(rows(to_csv(sample::arena())).at(1)["better"], "larger");
 }
 
+TEST(Csv, ABaselineHasRowsOnlyForItsOwnTasks) {
+  auto record = sample::arena();
+  record.cells.push_back(sample::cell("softmax", "text", 0, 0.7));
+  auto found = rows(to_csv(record));
+  EXPECT_EQ(found.size(), 7u) << "three mechanisms on two tasks, one baseline on one";
+}
+
 TEST(Csv, AnEmptyRecordIsAHeading) {
   EXPECT_EQ(sample::count(to_csv({}), "\n"), 1u);
 }

@@ -1,0 +1,35 @@
+#pragma once
+// What an arena will run: every mechanism on every task with every seed.
+#include "longbow/cli/commands.h"
+#include "longbow/train/run_config.h"
+
+namespace longbow::cli {
+
+struct ArenaConfig {
+  std::string name = "arena";
+  Node common = Node::map(), tasks = Node::map();
+  std::vector<Node> mechanisms;
+  std::vector<int64_t> seeds = {1};
+};
+template <class V>
+void fields(V& v, ArenaConfig& c) {
+  v("name", c.name, "of the arena, for the report");
+  v("common", c.common, "a run config that all tasks start from");
+  v("tasks", c.tasks, "task name: run config");
+  v("mechanisms", c.mechanisms, "names, or maps {name: linformer, rank: 32, label: linformer 32}");
+  v("seeds", c.seeds, "one run of every cell for each");
+}
+
+struct ArenaCell {
+  std::string task, label;
+  int64_t seed = 1;
+  std::string folder = {};  // relative to the arena's
+  std::vector<std::string> sites = {};
+  RunConfig config = {};
+  std::string refusal = {};  // why the mechanism cannot do the task, or empty
+};
+
+// All cells, checked before the first one runs.
+std::vector<ArenaCell> plan(const ArenaConfig& arena, const ArenaCommand& command);
+
+}  // namespace longbow::cli
