@@ -24,9 +24,7 @@ void check_cross_attention(const DecoderConfig& config) {
 
 void check_self_attention(const DecoderConfig& config) {
   check_attention({.layers = config.layers, .causal = true, .attention = config.attention});
-  for (const auto& options : attention_per_layer(config.attention, config.layers))
-    require(options, "does not decode",
-            [](const Promises& p) { return p.future != Future::refused && p.decode; });
+  check_decodes(config.attention, config.layers);
 }
 
 }  // namespace

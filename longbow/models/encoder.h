@@ -15,6 +15,7 @@ class Encoder : public Part {
   void start(State& state, int64_t lanes, int64_t capacity, Context& context);
   Tensor extend(const Tensor& tokens, State& state, Context& context);
   int64_t width() const { return config_.width; }
+  int64_t max_length() const { return config_.max_length; }
   const Tensor& words() const { return embedding_->words(); }  // [V, E]
 
  private:

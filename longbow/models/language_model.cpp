@@ -41,4 +41,9 @@ Tensor LanguageModel::operator()(const Tensor& tokens, Context& context) {
   return (*head_)((*encoder_)(tokens, context));
 }
 
+Continuation LanguageModel::continuation(int64_t lanes, const Random& random) const {
+  const auto logits = [head = head_](const Tensor& x) { return (*head)(x); };
+  return continuation_of(encoder_, logits, lanes, encoder_->max_length(), {.random = random});
+}
+
 }  // namespace longbow

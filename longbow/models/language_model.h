@@ -1,4 +1,5 @@
 #pragma once
+#include "longbow/models/decoding.h"
 #include "longbow/models/encoder.h"
 
 namespace longbow {
@@ -54,6 +55,8 @@ class LanguageModel : public Part {
   LanguageModel(const LanguageModelConfig& config, const Vocabulary& vocabulary, uint64_t seed,
                 const Tensor& words = {});
   Tensor operator()(const Tensor& tokens, Context& context);
+  // To be decoded, of a causal one: `lanes` texts that hold nothing yet.
+  Continuation continuation(int64_t lanes, const Random& random) const;
 
  private:
   std::shared_ptr<Encoder> encoder_;

@@ -103,4 +103,16 @@ Node resolved_attention(const Node& attention) {
   return result;
 }
 
+void check_decodes(const Node& attention, int64_t layers) {
+  constexpr auto decodes = [](const Promises& p) {
+    return p.future != Future::refused && p.decode;
+  };
+  for (const auto& options : attention_per_layer(attention, layers)) {
+    const auto& mechanism = mechanism_of(options);
+    if (!decodes(mechanism.promises(options_of(options))))
+      throw UserError(options.place, mechanism.name + " does not decode",
+                      "mechanisms that do: " + mechanisms_that(decodes));
+  }
+}
+
 }  // namespace longbow

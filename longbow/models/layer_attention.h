@@ -14,4 +14,7 @@ std::vector<Node> attention_per_layer(const Node& attention, int64_t layers);
 // a run.
 Node resolved_attention(const Node& attention);
 
+// UserError at the layer's options when a mechanism cannot write a text token by token.
+void check_decodes(const Node& attention, int64_t layers);
+
 }  // namespace longbow
