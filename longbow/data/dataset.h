@@ -41,7 +41,8 @@ struct Splits {
   // Ids that begin and end a target sequence, 0 = none. Samples hold the end, never the beginning.
   int64_t begin = 0, end = 0;
   bool per_token = false;
-  std::vector<std::string> symbols = {};  // by token id
+  // By token id; of the second sequences where they have a vocabulary of their own.
+  std::vector<std::string> symbols = {}, second_symbols = {};
   // sha256 of each split's samples and of each file read
   std::map<std::string, std::string> checksums = {};
   int64_t truncated = 0;  // samples that max_tokens cut

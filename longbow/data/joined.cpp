@@ -22,9 +22,6 @@ class Joined final : public Dataset {
   int64_t targets() const override { return pairs_->targets(); }
   int64_t values() const override { return pairs_->values(); }
   bool has_segments() const override { return true; }
-  int64_t longest() const {
-    return lengths_.empty() ? 0 : *std::max_element(lengths_.begin(), lengths_.end());
-  }
 
   Sample get(int64_t i) const override {
     auto sample = pairs_->get(i);
@@ -49,14 +46,19 @@ class Joined final : public Dataset {
 
 }  // namespace
 
+std::shared_ptr<const Dataset> joined(std::shared_ptr<const Dataset> pairs, int64_t separator,
+                                      Answers answers) {
+  return std::make_shared<Joined>(std::move(pairs), static_cast<int32_t>(separator), answers);
+}
+
 Splits joined(Splits splits, Answers answers) {
-  const auto separator = static_cast<int32_t>(splits.vocabulary++);
+  const auto separator = splits.vocabulary++;
   if (!splits.symbols.empty()) splits.symbols.emplace_back("<sep>");
   splits.max_length = 0;
   for (auto* split : {&splits.train, &splits.valid, &splits.test}) {
-    const auto all = std::make_shared<Joined>(*split, separator, answers);
-    splits.max_length = std::max(splits.max_length, all->longest());
-    *split = all;
+    *split = joined(*split, separator, answers);
+    for (int64_t i = 0; i < (*split)->size(); ++i)
+      splits.max_length = std::max(splits.max_length, (*split)->length(i));
   }
   return splits;
 }

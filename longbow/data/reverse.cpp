@@ -45,7 +45,9 @@ Splits describe_splits(const ReverseConfig& config) {
                    .begin = ReverseIds::kBegin,
                    .end = ReverseIds::kEnd};
   splits.symbols = {"<pad>"};
-  for (int64_t s = 0; s < config.symbols; ++s) splits.symbols.push_back(fmt::format("s{}", s));
+  splits.second_symbols = {"<pad>", "<begin>", "<end>"};
+  for (auto* names : {&splits.symbols, &splits.second_symbols})
+    for (int64_t s = 0; s < config.symbols; ++s) names->push_back(fmt::format("s{}", s));
   return splits;
 }
 

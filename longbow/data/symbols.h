@@ -1,0 +1,30 @@
+#pragma once
+// The text that stands for token ids: a data set's own symbols with blanks between them, or the ids
+// themselves where it has none.
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "longbow/core/error.h"
+
+namespace longbow {
+
+class Symbols {
+ public:
+  // Ids are 1 … vocabulary - 1; 0 is padding and has no text. `names` by id, or empty.
+  Symbols(std::vector<std::string> names, int64_t vocabulary);
+  // UserError at `place` for what is no symbol; an empty text has no tokens.
+  std::vector<int32_t> read(std::string_view text, const Place& place) const;
+  std::string text(std::span<const int64_t> ids) const;
+
+ private:
+  int32_t id_of(const std::string& word, size_t number, const Place& place) const;
+  std::vector<std::string> names_;
+  std::map<std::string, int32_t> ids_;
+  int64_t vocabulary_;
+};
+
+}  // namespace longbow
