@@ -52,7 +52,7 @@ std::shared_ptr<const Dataset> joined(std::shared_ptr<const Dataset> pairs, int6
 }
 
 Splits joined(Splits splits, Answers answers) {
-  const auto separator = splits.vocabulary++;
+  const auto separator = splits.separator = splits.vocabulary++;
   if (!splits.symbols.empty()) splits.symbols.emplace_back("<sep>");
   splits.max_length = 0;
   for (auto* split : {&splits.train, &splits.valid, &splits.test}) {

@@ -14,6 +14,7 @@ namespace longbow {
 
 class Symbols {
  public:
+  Symbols() = default;
   // Ids are 1 … vocabulary - 1; 0 is padding and has no text. `names` by id, or empty.
   Symbols(std::vector<std::string> names, int64_t vocabulary);
   // UserError at `place` for what is no symbol; an empty text has no tokens.
@@ -24,7 +25,7 @@ class Symbols {
   int32_t id_of(const std::string& word, size_t number, const Place& place) const;
   std::vector<std::string> names_;
   std::map<std::string, int32_t> ids_;
-  int64_t vocabulary_;
+  int64_t vocabulary_ = 0;
 };
 
 }  // namespace longbow

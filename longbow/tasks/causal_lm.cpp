@@ -12,6 +12,8 @@ CausalLmConfig read_checked(const Node& model) {
   if (!config.encoder.causal)
     throw UserError(model.find("causal")->place, "causal_lm needs a causal model",
                     "leave model.causal out, or take masked_lm");
+  const auto* decoding = model.find("decoding");
+  check_decoding(config.decoding, decoding ? *decoding : model);
   return config;
 }
 
@@ -47,6 +49,28 @@ class CausalLm : public Task {
                       {"vocabulary", Node::integer(splits_.vocabulary)}});
   }
 
+  // What begins and ends a target of the data is no token here, where only its sources are read.
+  Texts texts() const override {
+    const bool plain = !splits_.train->has_second();
+    return {.read = symbols(),
+            .written = symbols(),
+            .longest = config_.encoder.max_length,
+            .holds = config_.encoder.max_length,
+            .begin = plain ? splits_.begin : 0,
+            .end = config_.end > 0 ? config_.end
+                   : plain         ? splits_.end
+                                   : 0};
+  }
+  const DecodingConfig& decoding() const override { return config_.decoding; }
+  Decoded write(const Batch& batch, const DecodingConfig& how, const Random& random) override {
+    check_decodes(config_.encoder.attention, config_.encoder.layers);
+    Prompt prompt = {batch.tokens};
+    if (batch.padded) prompt.keep = Mask::from_lengths(batch.lengths, batch.tokens.size(1)).keep;
+    const auto end = texts().end;
+    return decode(model_->continuation(batch.tokens.size(0), random), prompt, end > 0 ? end : -1,
+                  how, random);
+  }
+
  private:
   CausalLmConfig config_;
   std::shared_ptr<LanguageModel> model_;
@@ -67,7 +91,8 @@ Objective causal_lm_objective() {
           .make =
               [](const Splits& splits, const Node& model, const TaskOptions& options) {
                 return std::make_unique<CausalLm>(splits, read_checked(model), options);
-              }};
+              },
+          .command = "generate"};
 }
 
 }  // namespace longbow

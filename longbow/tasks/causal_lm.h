@@ -9,10 +9,14 @@ struct CausalLmConfig : LanguageModelConfig {
     encoder.causal = true;
     head.transform = false;
   }
+  DecodingConfig decoding = {};
+  int64_t end = 0;
 };
 template <class V>
 void fields(V& v, CausalLmConfig& c) {
   fields(v, static_cast<LanguageModelConfig&>(c));
+  v("decoding", c.decoding, "how texts are written");
+  v("end", c.end, "id that ends a written text; 0 = the data's, if it has one", at_least(0));
 }
 
 // The next token, from those before it.

@@ -1,6 +1,7 @@
 #include "longbow/tasks/characters.h"
 
 #include "longbow/models/canine.h"
+#include "longbow/tasks/prediction.h"
 
 namespace longbow {
 namespace {
@@ -59,6 +60,14 @@ class Characters : public Task {
   Node model_card() const override {
     return Node::map({{"model_type", Node::string("longbow_canine")},
                       {"classes", Node::integer(splits_.classes)}});
+  }
+
+  Texts texts() const override {
+    return {.read = symbols(), .longest = config_.encoder.max_length};
+  }
+  std::vector<Node> predict(const Batch& batch, const Random& random) override {
+    auto context = context_of(batch, random);
+    return class_predictions((*model_)(batch.tokens, context), batch);
   }
 
  private:

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "longbow/models/classifier.h"
+#include "longbow/tasks/prediction.h"
 #include "longbow/tasks/scores.h"
 
 namespace longbow {
@@ -55,6 +56,14 @@ class Classification : public Task {
     return Node::map({{"model_type", Node::string("longbow_classifier")},
                       {"vocabulary", Node::integer(splits_.vocabulary)},
                       {"classes", Node::integer(splits_.classes)}});
+  }
+
+  Texts texts() const override {
+    return {.read = symbols(), .longest = config_.model.encoder.max_length};
+  }
+  std::vector<Node> predict(const Batch& batch, const Random& random) override {
+    auto context = context_of(batch, random);
+    return class_predictions((*model_)(batch.tokens, context), batch);
   }
 
  private:

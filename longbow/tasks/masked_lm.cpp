@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "longbow/tasks/language.h"
+#include "longbow/tasks/prediction.h"
 
 namespace longbow {
 namespace {
@@ -47,6 +48,41 @@ class MaskedLm : public Task {
     return Node::map({{"model_type", Node::string("longbow_masked_lm")},
                       {"vocabulary", Node::integer(ids_.vocabulary)},
                       {"mask_token", Node::integer(ids_.mask)}});
+  }
+
+  Texts texts() const override {
+    return {.read = ids_.symbols(splits_),
+            .longest = config_.model.encoder.max_length,
+            .hidden = ids_.mask};
+  }
+  Batch posed(const Batch& batch, const Random& random) const override {
+    const auto keep = Mask::from_lengths(batch.lengths, batch.tokens.size(1)).keep;
+    const auto hidden = masked(batch.tokens, keep, config_.masking, ids_, random);
+    auto asked = batch;
+    asked.tokens = hidden.tokens;
+    asked.targets = hidden.targets;
+    return asked;
+  }
+  // What stands for the mask tokens of each text, or at the places that have a target.
+  std::vector<Node> predict(const Batch& batch, const Random& random) override {
+    auto context = context_of(batch, random);
+    const auto asked =
+        batch.targets.defined() ? batch.targets != kIgnore : batch.tokens == ids_.mask;
+    const auto logits = (*model_)(batch.tokens, context);
+    const auto [sure, words] = logits.to(wide(logits)).softmax(-1).max(-1);
+    const auto filled = at::where(asked, words, batch.tokens);
+    const auto names = texts().read;
+    std::vector<Node> all;
+    for (int64_t b = 0; b < batch.samples; ++b) {
+      const auto places = asked[b].nonzero().flatten();
+      const auto there = [&](const Tensor& rows) { return rows[b].index_select(0, places); };
+      all.push_back(Node::map({{"text", Node::string(text_of(filled[b], batch.lengths[b], names))},
+                               {"places", list_of(places)},
+                               {"words", words_of(there(words), names)},
+                               {"probabilities", list_of(there(sure))}}));
+      if (batch.targets.defined()) all.back()["target"] = words_of(there(batch.targets), names);
+    }
+    return all;
   }
 
  private:

@@ -21,6 +21,15 @@ MaskIds::MaskIds(const Splits& splits) : mask(splits.vocabulary), vocabulary(spl
   }
 }
 
+Symbols MaskIds::symbols(const Splits& splits) const {
+  auto names = splits.symbols;
+  if (!names.empty() && mask == vocabulary) {
+    names.resize(static_cast<size_t>(vocabulary));
+    names.emplace_back("[MASK]");
+  }
+  return {names, inputs()};
+}
+
 Masked masked(const Tensor& tokens, const Tensor& keep, const MaskingConfig& config,
               const MaskIds& ids, const Random& random) {
   TORCH_CHECK(config.first_token < ids.vocabulary, "masking: first_token is ", config.first_token,

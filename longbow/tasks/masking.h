@@ -3,6 +3,7 @@
 // arXiv:1810.04805).
 #include "longbow/core/fields.h"
 #include "longbow/data/dataset.h"
+#include "longbow/data/symbols.h"
 #include "longbow/nn/context.h"
 
 namespace longbow {
@@ -30,6 +31,7 @@ struct MaskIds {
   explicit MaskIds(const Splits& splits);
   int64_t mask, vocabulary;
   int64_t inputs() const { return std::max(mask + 1, vocabulary); }
+  Symbols symbols(const Splits& splits) const;  // the data's, with "[MASK]" where it has none
 };
 
 struct Masked {

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "longbow/tasks/prediction.h"
 #include "longbow/tasks/scores.h"
 #include "longbow/tasks/sequences.h"
 
@@ -51,6 +52,16 @@ class Pairs : public Task {
     return Node::map({{"model_type", Node::string("longbow_pair_classifier")},
                       {"vocabulary", Node::integer(splits_.vocabulary)},
                       {"classes", Node::integer(splits_.classes)}});
+  }
+
+  Texts texts() const override {
+    return {.read = symbols(),
+            .longest = sequences_.config().model.towers.encoder.max_length,
+            .pairs = has_pairs()};
+  }
+  std::vector<Node> predict(const Batch& batch, const Random& random) override {
+    auto context = context_of(batch, random);
+    return class_predictions(sequences_(batch, context), batch);
   }
 
  private:

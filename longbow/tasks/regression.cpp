@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "longbow/tasks/prediction.h"
 #include "longbow/tasks/scores.h"
 #include "longbow/tasks/sequences.h"
 
@@ -66,6 +67,16 @@ class Regression : public Task {
     return Node::map({{"model_type", Node::string("longbow_regressor")},
                       {"vocabulary", Node::integer(splits_.vocabulary)},
                       {"values", Node::integer(splits_.train->values())}});
+  }
+
+  Texts texts() const override {
+    return {.read = symbols(),
+            .longest = sequences_.config().model.towers.encoder.max_length,
+            .pairs = has_pairs()};
+  }
+  std::vector<Node> predict(const Batch& batch, const Random& random) override {
+    auto context = context_of(batch, random);
+    return value_predictions(ranged(sequences_(batch, context)), batch.values);
   }
 
  private:

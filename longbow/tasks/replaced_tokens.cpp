@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "longbow/tasks/prediction.h"
+
 namespace longbow {
 namespace {
 
@@ -38,11 +40,9 @@ class ReplacedTokens : public Task {
     const auto keep = Mask::from_lengths(batch.lengths, batch.tokens.size(1)).keep;
     const auto hidden = masked(batch.tokens, keep, config_.masking, ids_, random);
     const auto words = model_->generated(hidden.tokens, context);
-    const auto filled =
-        at::where(hidden.chosen, drawn(words, config_.masking.first_token, random, "replacement"),
-                  batch.tokens);
-    const auto replaced = filled != batch.tokens;
-    const auto scores = (*model_)(filled, context);
+    const auto tokens = filled(batch, hidden, words, random);
+    const auto replaced = tokens != batch.tokens;
+    const auto scores = (*model_)(tokens, context);
     return with_extra_loss(counted(words, scores, hidden, replaced), context);
   }
 
@@ -73,7 +73,44 @@ class ReplacedTokens : public Task {
                       {"mask_token", Node::integer(ids_.mask)}});
   }
 
+  Texts texts() const override {
+    return {.read = symbols(), .longest = config_.model.encoder.max_length};
+  }
+  // Tokens replaced by the generator; targets are 1 where they were.
+  Batch posed(const Batch& batch, const Random& random) const override {
+    auto context = context_of(batch, random);
+    const auto keep = Mask::from_lengths(batch.lengths, batch.tokens.size(1)).keep;
+    const auto hidden = masked(batch.tokens, keep, config_.masking, ids_, random);
+    auto asked = batch;
+    asked.tokens = filled(batch, hidden, model_->generated(hidden.tokens, context), random);
+    asked.targets = (asked.tokens != batch.tokens)
+                        .to(at::kLong)
+                        .masked_fill(hidden.allowed.logical_not(), kIgnore);
+    return asked;
+  }
+  std::vector<Node> predict(const Batch& batch, const Random& random) override {
+    auto context = context_of(batch, random);
+    const auto scores = (*model_)(batch.tokens, context);
+    const auto sure = scores.to(wide(scores)).sigmoid();
+    std::vector<Node> all;
+    for (int64_t b = 0; b < batch.samples; ++b) {
+      const auto length = batch.lengths[b].item<int64_t>();
+      const auto real = [&](const Tensor& rows) { return rows[b].narrow(0, 0, length); };
+      all.push_back(
+          Node::map({{"text", Node::string(text_of(batch.tokens[b], batch.lengths[b], symbols()))},
+                     {"probabilities", list_of(real(sure))}}));
+      if (batch.targets.defined()) all.back()["target"] = list_of(real(batch.targets));
+    }
+    return all;
+  }
+
  private:
+  Tensor filled(const Batch& batch, const Masked& hidden, const Tensor& words,
+                const Random& random) const {
+    return at::where(hidden.chosen,
+                     drawn(words, config_.masking.first_token, random, "replacement"),
+                     batch.tokens);
+  }
   Outcome counted(const Tensor& words, const Tensor& scores, const Masked& hidden,
                   const Tensor& replaced) const {
     const auto rows = words.flatten(0, -2);

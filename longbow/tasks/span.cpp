@@ -4,6 +4,7 @@
 
 #include "longbow/data/joined.h"
 #include "longbow/models/span.h"
+#include "longbow/tasks/prediction.h"
 #include "longbow/tasks/scores.h"
 
 namespace longbow {
@@ -33,8 +34,7 @@ class Span : public Task {
 
   Outcome run(const Batch& batch, const Random& random) override {
     auto context = context_of(batch, random);
-    auto where = Mask::from_lengths(batch.lengths, batch.tokens.size(1)).keep;
-    if (batch.segments.defined()) where = where.logical_and(batch.segments == 1);
+    const auto where = answerable(batch);
     const auto logits = (*model_)(batch.tokens, where, context);  // [B, 2, N]
     const auto answered = (batch.targets != kIgnore).all(1).to(logits.scalar_type());
     const auto loss = (cross_entropy(logits, batch.targets, where).mean(1) * answered).sum();
@@ -66,7 +66,42 @@ class Span : public Task {
                       {"vocabulary", Node::integer(splits_.vocabulary)}});
   }
 
+  Texts texts() const override {
+    return {.read = symbols(), .longest = config_.encoder.max_length, .pairs = has_pairs()};
+  }
+  // Places are counted from 0, in the context where there is a question before it.
+  std::vector<Node> predict(const Batch& batch, const Random& random) override {
+    auto context = context_of(batch, random);
+    const auto where = answerable(batch);
+    const auto logits = (*model_)(batch.tokens, where, context);
+    const auto guessed = best_spans(logits, config_.max_span);
+    const auto sure = logits.softmax(-1).gather(2, guessed.unsqueeze(2)).squeeze(2).prod(1);
+    const auto first = where.to(at::kLong).argmax(1, /*keepdim=*/true);
+    const auto answers = [&](int64_t b) {
+      const auto& wanted = batch.targets[b];
+      return list_of(at::where(wanted == kIgnore, wanted, wanted - first[b]));
+    };
+    std::vector<Node> all;
+    for (int64_t b = 0; b < batch.samples; ++b) {
+      const auto places = list_of(guessed[b] - first[b]).items;
+      const auto from = guessed[b][0].item<int64_t>(), past = guessed[b][1].item<int64_t>() + 1;
+      const auto tokens = batch.tokens[b].narrow(0, from, past - from);
+      all.push_back(Node::map(
+          {{"answer", Node::string(text_of(tokens, at::scalar_tensor(past - from), symbols()))},
+           {"first", places[0]},
+           {"last", places[1]},
+           {"probability", list_of(sure.narrow(0, b, 1)).items[0]}}));
+      if (batch.targets.defined()) all.back()["target"] = answers(b);
+    }
+    return all;
+  }
+
  private:
+  // [B, N]: real tokens, of the context where there is a question.
+  static Tensor answerable(const Batch& batch) {
+    const auto keep = Mask::from_lengths(batch.lengths, batch.tokens.size(1)).keep;
+    return batch.segments.defined() ? keep.logical_and(batch.segments == 1) : keep;
+  }
   static Splits prepared(const Splits& splits) {
     if (splits.per_token || splits.train->targets() != 2)
       throw UserError("objective span: the samples do not have a first and a last place",

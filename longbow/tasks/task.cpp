@@ -49,6 +49,19 @@ void fit_length(int64_t& max_length, const Splits& splits, int64_t bucket) {
                     "raise it, or cut the data with data.max_tokens");
 }
 
+std::vector<Node> Task::predict(const Batch&, const Random&) {
+  TORCH_CHECK(false, "predict: the task does not predict");
+}
+Batch Task::posed(const Batch& batch, const Random&) const {
+  return batch;
+}
+Decoded Task::write(const Batch&, const DecodingConfig&, const Random&) {
+  TORCH_CHECK(false, "write: the task does not write");
+}
+const DecodingConfig& Task::decoding() const {
+  TORCH_CHECK(false, "decoding: the task does not write");
+}
+
 Context Task::context_of(const Batch& batch, const Random& random) const {
   return {.mask = batch.padded ? Mask::from_lengths(batch.lengths, batch.tokens.size(1)) : Mask{},
           .segments = batch.segments,

@@ -7,6 +7,8 @@
 #include "longbow/core/config.h"
 #include "longbow/data/batch.h"
 #include "longbow/data/source.h"
+#include "longbow/data/symbols.h"
+#include "longbow/models/decoding.h"
 #include "longbow/nn/site.h"
 
 namespace longbow {
@@ -38,6 +40,16 @@ struct Metric {
   bool larger_is_better = true;
 };
 
+// The texts that a trained model is asked with, and those that it writes.
+struct Texts {
+  Symbols read = {}, written = {};
+  int64_t longest = 0;         // tokens of an input
+  int64_t holds = 0;           // tokens that a model which writes can read, its prompt included
+  int64_t begin = 0, end = 0;  // ids that begin and end a written text, 0 = none
+  int64_t hidden = 0;          // id that stands for what is to be guessed, 0 = there is none
+  bool pairs = false;          // an input is two sequences
+};
+
 class Task {
  public:
   virtual ~Task() = default;
@@ -49,6 +61,17 @@ class Task {
   virtual Node model_config() const = 0;
   virtual Node model_card() const = 0;
 
+  // What is asked of a trained model, of evaluation mode; the batch is on the device. A task has
+  // what its objective's `command` needs, and fails at the rest.
+  virtual Texts texts() const = 0;
+  // What it says of each sample: a map in the order to be shown, "target" last where one is known.
+  virtual std::vector<Node> predict(const Batch& batch, const Random& random);
+  // Samples of a split as an evaluation asks about them, with tokens hidden or replaced.
+  virtual Batch posed(const Batch& batch, const Random& random) const;
+  // What it writes behind each prompt or for each source, and how unless told otherwise.
+  virtual Decoded write(const Batch& batch, const DecodingConfig& how, const Random& random);
+  virtual const DecodingConfig& decoding() const;
+
   const Splits& splits() const { return splits_; }
   at::Device device() const { return options_.device; }
   int64_t parameter_count();
@@ -59,6 +82,8 @@ class Task {
   Task(Splits splits, TaskOptions options) : splits_(std::move(splits)), options_(options) {}
   // What flows beside the tokens of a batch.
   Context context_of(const Batch& batch, const Random& random) const;
+  Symbols symbols() const { return {splits_.symbols, splits_.vocabulary}; }
+  bool has_pairs() const { return splits_.train->has_second() || splits_.separator > 0; }
   Splits splits_;
   TaskOptions options_;
   Tensors* maps_ = nullptr;
@@ -71,6 +96,7 @@ struct Objective {
   // Refuses a model that cannot be built, before any data is opened.
   std::function<void(const Node& model)> check;
   std::function<std::unique_ptr<Task>(const Splits&, const Node& model, const TaskOptions&)> make;
+  std::string command = "predict";  // that asks a trained model: predict, generate, translate
 };
 const std::vector<Objective>& objectives();
 // UserError with the nearest names when there is none.

@@ -75,11 +75,20 @@ class Translation : public Task {
                       {"end", Node::integer(splits_.end)}});
   }
 
-  Decoded decoded(const Batch& batch, const DecodingConfig& decoding, const Random& random) {
-    const auto continuation = model_->continuation(batch.tokens, source_mask(batch), random);
-    return decode(continuation, begin(batch), splits_.end, decoding, random);
+  Texts texts() const override {
+    const bool own = splits_.second_vocabulary > 0;
+    return {.read = symbols(),
+            .written = {own ? splits_.second_symbols : splits_.symbols, target_vocabulary()},
+            .longest = config_.model.encoder.max_length,
+            .holds = config_.model.decoder.max_length,
+            .begin = splits_.begin,
+            .end = splits_.end};
   }
-  const DecodingConfig& decoding() const { return config_.decoding; }
+  const DecodingConfig& decoding() const override { return config_.decoding; }
+  Decoded write(const Batch& batch, const DecodingConfig& how, const Random& random) override {
+    const auto continuation = model_->continuation(batch.tokens, source_mask(batch), random);
+    return decode(continuation, begin(batch), splits_.end, how, random);
+  }
 
  private:
   int64_t target_vocabulary() const {
@@ -135,12 +144,6 @@ std::unique_ptr<Task> make(const Splits& splits, const Node& tree, const TaskOpt
   return std::make_unique<Translation>(splits, config, options);
 }
 
-Translation& translation_of(Task& task) {
-  auto* translation = dynamic_cast<Translation*>(&task);
-  TORCH_CHECK(translation, "translate: the task is not a translation");
-  return *translation;
-}
-
 }  // namespace
 
 Objective translation_objective() {
@@ -148,16 +151,17 @@ Objective translation_objective() {
           .description = "a target sequence for every source",
           .options = describe<Config>(),
           .check = [](const Node& model) { check(read<Config>(model, "model"), model); },
-          .make = make};
+          .make = make,
+          .command = "translate"};
 }
 
 Decoded translate(Task& task, const Batch& batch, const Random& random) {
-  return translate(task, batch, translation_of(task).decoding(), random);
+  return translate(task, batch, task.decoding(), random);
 }
 
 Decoded translate(Task& task, const Batch& batch, const DecodingConfig& decoding,
                   const Random& random) {
-  return translation_of(task).decoded(batch.to(task.device()), decoding, random);
+  return task.write(batch.to(task.device()), decoding, random);
 }
 
 }  // namespace longbow

@@ -78,5 +78,49 @@ TEST(CausalLm, RowsOfOneTokenHaveNothingToLearn) {
   EXPECT_EQ(got.sums.at("weight").item<int64_t>(), 0);
 }
 
+TEST(CausalLm, ContinuesPromptsOfUnequalLengthAsEachAlone) {
+  const auto task = made(uneven(), "{width: 8, init: xavier, decoding: {max_length: 4}, end: 3}");
+  task->model().eval();
+  EXPECT_EQ(task->decoding().max_length, 4);
+  const SampleList prompts({{.tokens = {5, 1, 2, 8}}, {.tokens = {7}}, {.tokens = {2, 6}}}, false);
+  const auto together = task->write(collate(prompts, {.indices = {0, 1, 2}, .padded_length = 5}),
+                                    task->decoding(), {});
+  auto& model = dynamic_cast<LanguageModel&>(task->model());
+  for (int64_t i = 0; i < prompts.size(); ++i) {
+    auto text = prompts.get(i).tokens;
+    const auto before = text.size();
+    for (bool over = false; !over;) {
+      Context context;
+      const auto tokens = at::tensor(std::vector<int64_t>(text.begin(), text.end())).unsqueeze(0);
+      text.push_back(static_cast<int32_t>(model(tokens, context)[0][-1].argmax().item<int64_t>()));
+      over = text.back() == 3 || text.size() - before == 4;
+    }
+    const auto length = together.lengths[i][0].item<int64_t>();
+    ASSERT_EQ(static_cast<size_t>(length), text.size() - before) << i;
+    for (int64_t t = 0; t < length; ++t)
+      EXPECT_EQ(together.tokens[i][0][t].item<int64_t>(), text[before + static_cast<size_t>(t)]);
+  }
+}
+
+TEST(CausalLm, WhatBeginsAndEndsATargetIsNoTokenOfTheSources) {
+  DataConfig data = {.name = "reverse"};
+  data.reverse.train = data.reverse.valid = data.reverse.test = 2;
+  auto task = made(data);
+  EXPECT_EQ(task->texts().begin, 0);
+  EXPECT_EQ(task->texts().end, 0);
+  task = made(data, "{width: 8, end: 4}");
+  EXPECT_EQ(task->texts().end, 4);
+  EXPECT_EQ(task->texts().holds, 18) << "17, the longest, in buckets of 3";
+}
+
+TEST(CausalLm, RefusesDecodingThatContradictsItself) {
+  const auto check = [](const std::string& text) {
+    return error_of([&] { find_objective("causal_lm").check(parse_yaml(text, "m.yaml")); });
+  };
+  EXPECT_EQ(check("decoding:\n  n_best: 2"),
+            "m.yaml:2: greedy decoding finds one text, not 2; set method to beam or sample");
+  EXPECT_EQ(check("decoding: {beam: 2}"), "m.yaml:1: unknown key 'beam'; did you mean 'beams'?");
+}
+
 }  // namespace
 }  // namespace longbow

@@ -1,0 +1,84 @@
+#include "longbow/tasks/prediction.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include "longbow/data/joined.h"
+
+namespace longbow {
+namespace {
+
+Node number(double value) {
+  return Node::number(std::stod(fmt::format("{:.7g}", value)));
+}
+Node integer(int64_t value) {
+  return value == kIgnore ? Node{} : Node::integer(value);
+}
+// A list's only item, or the list.
+Node one_or_all(Node list, bool one) {
+  return one ? list.items.at(0) : list;
+}
+
+}  // namespace
+
+Node list_of(const Tensor& row) {
+  const bool whole = !row.is_floating_point();
+  const auto values = row.to(at::kCPU, whole ? at::kLong : at::kDouble).contiguous();
+  Node list = Node::list();
+  for (int64_t i = 0; i < values.size(0); ++i)
+    list.items.push_back(whole ? integer(values.const_data_ptr<int64_t>()[i])
+                               : number(values.const_data_ptr<double>()[i]));
+  return list;
+}
+
+Node words_of(const Tensor& ids, const Symbols& names) {
+  const auto values = ids.cpu().contiguous();
+  Node list = Node::list();
+  for (int64_t i = 0; i < values.size(0); ++i)
+    list.items.push_back(Node::string(names.text({values.const_data_ptr<int64_t>() + i, 1})));
+  return list;
+}
+
+std::string text_of(const Tensor& tokens, const Tensor& length, const Symbols& names) {
+  const auto values = tokens.cpu().contiguous();
+  return names.text(
+      {values.const_data_ptr<int64_t>(), static_cast<size_t>(length.item<int64_t>())});
+}
+
+std::vector<Node> class_predictions(const Tensor& logits, const Batch& batch) {
+  const bool each = logits.dim() == 2;  // one class a sample
+  auto [sure, best] = logits.to(wide(logits)).softmax(-1).max(-1);
+  sure = sure.cpu();
+  best = best.cpu();
+  const auto lengths = batch.lengths.cpu();
+  const auto targets = batch.targets.defined() ? batch.targets.cpu() : Tensor();
+  std::vector<Node> all;
+  for (int64_t b = 0; b < logits.size(0); ++b) {
+    const auto row = [&](const Tensor& rows) {
+      return each ? rows.narrow(0, b, 1) : rows[b].narrow(0, 0, lengths[b].item<int64_t>());
+    };
+    all.push_back(Node::map(
+        {{each ? "class" : "classes", one_or_all(list_of(row(best)), each)},
+         {each ? "probability" : "probabilities", one_or_all(list_of(row(sure)), each)}}));
+    if (targets.defined()) all.back()["target"] = one_or_all(list_of(row(targets)), each);
+  }
+  return all;
+}
+
+std::vector<Node> value_predictions(const Tensor& values, const Tensor& wanted) {
+  const bool one = values.size(1) == 1;
+  std::vector<Node> all;
+  for (int64_t b = 0; b < values.size(0); ++b) {
+    all.push_back(Node::map({{one ? "value" : "values", one_or_all(list_of(values[b]), one)}}));
+    if (wanted.defined()) all.back()["target"] = one_or_all(list_of(wanted[b]), one);
+  }
+  return all;
+}
+
+std::shared_ptr<const Dataset> inputs_of(const Task& task, std::vector<Sample> samples) {
+  auto list = std::make_shared<SampleList>(std::move(samples), /*per_token=*/false);
+  const auto separator = task.splits().separator;
+  return separator > 0 ? joined(list, separator, Answers::classes) : list;
+}
+
+}  // namespace longbow

@@ -1,0 +1,215 @@
+#include "longbow/tasks/prediction.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/tensor.h"
+#include "tests/tasks/samples.h"
+
+namespace longbow {
+namespace {
+
+std::string json(const std::vector<Node>& all) {
+  std::string text;
+  for (const auto& one : all) text += to_json(one) + "\n";
+  return text;
+}
+
+TEST(Prediction, OfAClassIsTheMostProbableOne) {
+  const auto logits = at::tensor({0.0, std::log(3.0), 0.0, std::log(6.0), 0.0, 0.0}).view({2, 3});
+  Batch batch = {.lengths = at::tensor({4, 4}, at::kLong), .samples = 2};
+  EXPECT_EQ(json(class_predictions(logits, batch)),
+            "{\"class\":1,\"probability\":0.6}\n{\"class\":0,\"probability\":0.75}\n");
+  batch.targets = at::tensor({1, -100}, at::kLong);
+  EXPECT_EQ(json(class_predictions(logits, batch)),
+            "{\"class\":1,\"probability\":0.6,\"target\":1}\n"
+            "{\"class\":0,\"probability\":0.75,\"target\":null}\n");
+}
+
+TEST(Prediction, OfTokensStopsAtTheEndOfTheRow) {
+  const auto logits =
+      at::tensor({0.0, std::log(3.0), std::log(4.0), 0.0, 9.0, 0.0}).view({1, 3, 2});
+  const Batch batch = {.lengths = at::tensor({2}, at::kLong),
+                       .targets = at::tensor({-100, 1, 0}, at::kLong).view({1, 3}),
+                       .samples = 1};
+  EXPECT_EQ(json(class_predictions(logits, batch)),
+            "{\"classes\":[1,0],\"probabilities\":[0.75,0.8],\"target\":[null,1]}\n");
+}
+
+TEST(Prediction, OfValuesIsANumberOrAList) {
+  const auto one = at::tensor({0.5, 0.25}).view({2, 1}), two = at::tensor({1.5, 2.0}).view({1, 2});
+  EXPECT_EQ(json(value_predictions(one, {})), "{\"value\":0.5}\n{\"value\":0.25}\n");
+  EXPECT_EQ(json(value_predictions(two, two.neg())), "{\"values\":[1.5,2],\"target\":[-1.5,-2]}\n");
+}
+
+std::unique_ptr<Task> task_of(const std::string& objective, const DataConfig& data,
+                              const std::string& model) {
+  auto task = made(objective, load_data(data), model, {.bucket = 4});
+  task->model().eval();
+  return task;
+}
+
+Batch batch_from(const Task& task) {
+  const auto padded = (task.splits().max_length + 3) / 4 * 4;
+  return batch_of(task, padded);
+}
+
+std::vector<Node> posed_and_predicted(Task& task, const Batch& batch, const Random& random) {
+  const at::NoGradGuard no_grad;
+  return task.predict(task.posed(batch, random), random);
+}
+
+double metric(const Task& task, const Outcome& outcome, const std::string& name) {
+  for (const auto& one : task.metrics(outcome.sums))
+    if (one.name == name) return one.value;
+  ADD_FAILURE() << "no metric " << name;
+  return 0;
+}
+
+// The share of targets that were guessed; lists count item by item.
+double share_right(const std::vector<Node>& said, const std::string& guess) {
+  double right = 0, count = 0;
+  const auto tally = [&](const Node& got, const Node& want) {
+    if (want.is_null()) return;
+    right += got.text == want.text;
+    ++count;
+  };
+  for (const auto& one : said) {
+    const auto &got = *one.find(guess), &want = *one.find("target");
+    if (!want.is_list()) tally(got, want);
+    EXPECT_EQ(got.items.size(), want.items.size());
+    for (size_t i = 0; i < want.items.size(); ++i) tally(got.items[i], want.items[i]);
+  }
+  EXPECT_GT(count, 10);
+  return right / count;
+}
+
+TEST(Prediction, OfClassesAddsUpToTheAccuracy) {
+  DataConfig recall = {.name = "recall"}, match = {.name = "match"}, listops = {.name = "listops"};
+  recall.recall = {.train = 9, .valid = 2, .test = 2, .keys = 6, .values = 3};
+  recall.recall.pairs = recall.recall.queries = 4;
+  listops.listops = {.train = 40, .valid = 2, .test = 2, .min_length = 8, .max_length = 30};
+  match.match.train = 40;
+  match.match.valid = match.match.test = 2;
+  const auto check = [](const std::string& objective, const DataConfig& data,
+                        const std::string& model, const std::string& guess) {
+    const auto task = task_of(objective, data, model);
+    const auto batch = batch_from(*task);
+    const auto random = Random::from_seed(2);
+    const auto said = posed_and_predicted(*task, batch, random);
+    EXPECT_NEAR(share_right(said, guess), metric(*task, task->run(batch, random), "accuracy"), 1e-9)
+        << objective << " " << model;
+  };
+  check("classification", recall, "{width: 8}", "classes");
+  check("classification", listops, "{width: 8}", "class");
+  check("pairs", match, "{width: 8}", "class");
+  check("pairs", match, "{width: 8, pairs: joint, segments: 2}", "class");
+  check("masked_lm", listops, "{width: 8, masking: {share: 0.4}}", "words");
+}
+
+TEST(Prediction, OfReplacedTokensAddsUpToTheAccuracy) {
+  DataConfig data = {.name = "listops"};
+  data.listops = {.train = 12, .valid = 2, .test = 2, .min_length = 8, .max_length = 30};
+  const auto task = task_of("replaced_tokens", data, "{width: 8, masking: {share: 0.5}}");
+  const auto batch = batch_from(*task);
+  const auto random = Random::from_seed(2);
+  auto said = posed_and_predicted(*task, batch, random);
+  int64_t replaced = 0;
+  for (size_t b = 0; b < said.size(); ++b) {
+    const auto asked = task->texts().read.read(said[b].find("text")->text, {});
+    const auto own = task->splits().train->get(static_cast<int64_t>(b)).tokens;
+    Node judged = Node::list();
+    for (size_t i = 0; i < own.size(); ++i) {
+      EXPECT_EQ(said[b].find("target")->items[i].text, own[i] != asked[i] ? "1" : "0");
+      replaced += own[i] != asked[i];
+      const auto sure = as_number(said[b].find("probabilities")->items[i], "p");
+      judged.items.push_back(Node::integer(sure > 0.5 ? 1 : 0));
+    }
+    said[b]["judged"] = judged;
+  }
+  EXPECT_GT(replaced, 20);
+  EXPECT_NEAR(share_right(said, "judged"), metric(*task, task->run(batch, random), "accuracy"),
+              1e-9);
+}
+
+TEST(Prediction, OfValuesHasTheErrorOfTheRun) {
+  for (const auto* model : {"{width: 8, range: [0, 2]}", "{width: 8, pairs: joint}"}) {
+    DataConfig data = {.name = "count"};
+    data.count.train = 12;
+    data.count.valid = data.count.test = 2;
+    data.count.pairs = std::string(model).find("joint") != std::string::npos;
+    const auto task = task_of("regression", data, model);
+    EXPECT_EQ(task->texts().pairs, data.count.pairs);
+    const auto batch = batch_from(*task);
+    double error = 0;
+    for (const auto& one : posed_and_predicted(*task, batch, {}))
+      error += std::pow(as_number(*one.find("value"), "") - as_number(*one.find("target"), ""), 2);
+    EXPECT_NEAR(error / 12, metric(*task, task->run(batch, {}), "mse"), 1e-6);
+  }
+}
+
+TEST(Prediction, OfASpanNamesItsPlacesAndItsTokens) {
+  const std::vector<Sample> contexts = {{.tokens = {1, 2, 3, 4, 5}, .targets = {1, 2}},
+                                        {.tokens = {6, 7}, .targets = {kIgnore, kIgnore}}};
+  const std::vector<Sample> questions = {
+      {.tokens = {1, 2}, .targets = {1, 2}, .second = {3, 4, 5}},
+      {.tokens = {3}, .targets = {kIgnore, kIgnore}, .second = {6, 7}}};
+  for (const auto& samples : {contexts, questions}) {
+    const auto task =
+        made("span", splits_of(samples), "{width: 8, layers: 1, init: xavier, max_length: 8}");
+    task->model().eval();
+    const bool pairs = !samples[0].second.empty();
+    EXPECT_EQ(task->texts().pairs, pairs);
+    const auto said = posed_and_predicted(*task, batch_of(*task, 8), {});
+    for (size_t b = 0; b < samples.size(); ++b) {
+      const auto& context = pairs ? samples[b].second : samples[b].tokens;
+      const auto first = as_integer(*said[b].find("first"), ""),
+                 last = as_integer(*said[b].find("last"), "");
+      ASSERT_TRUE(0 <= first && first <= last && last < std::ssize(context));
+      std::string answer;
+      for (auto i = first; i <= last; ++i)
+        answer += (i > first ? " " : "") + std::to_string(context[static_cast<size_t>(i)]);
+      EXPECT_EQ(said[b].find("answer")->text, answer);
+      const auto sure = as_number(*said[b].find("probability"), "");
+      EXPECT_TRUE(0 < sure && sure < 1);
+    }
+    EXPECT_EQ(to_json(*said[0].find("target")), "[1,2]");
+    EXPECT_EQ(to_json(*said[1].find("target")), "[null,null]");
+  }
+}
+
+TEST(Prediction, OfHiddenTokensFillsTheirPlaces) {
+  DataConfig data = {.name = "listops"};
+  data.listops = {.train = 4, .valid = 2, .test = 2, .min_length = 8, .max_length = 30};
+  const auto task = task_of("masked_lm", data, "{width: 8}");
+  const auto texts = task->texts();
+  const auto line = texts.read.read("[MAX [MASK] 7 [MASK] ]", {});
+  EXPECT_EQ(line[1], texts.hidden);
+  const auto inputs = inputs_of(*task, {{.tokens = line}, {.tokens = texts.read.read("3 ]", {})}});
+  const at::NoGradGuard no_grad;
+  const auto said = task->predict(collate(*inputs, {.indices = {0, 1}, .padded_length = 8}), {});
+  EXPECT_EQ(to_json(*said[0].find("places")), "[1,3]");
+  const auto words = said[0].find("words")->items;
+  EXPECT_EQ(said[0].find("text")->text, "[MAX " + words[0].text + " 7 " + words[1].text + " ]");
+  EXPECT_EQ(said[0].find("target"), nullptr);
+  EXPECT_EQ(said[1].find("text")->text, "3 ]");
+  EXPECT_EQ(to_json(*said[1].find("words")), "[]");
+}
+
+TEST(Prediction, TasksThatWriteDoNotPredictAndOthersDoNotWrite) {
+  DataConfig markov = {.name = "markov"}, recall = {.name = "recall"};
+  markov.markov.train = markov.markov.valid = markov.markov.test = 2;
+  recall.recall.train = recall.recall.valid = recall.recall.test = 2;
+  const auto writes = task_of("causal_lm", markov, "{width: 8}");
+  const auto says = task_of("classification", recall, "{width: 8}");
+  EXPECT_NE(error_of([&] { writes->predict({}, {}); }).find("does not predict"), std::string::npos);
+  EXPECT_NE(error_of([&] { says->write({}, {}, {}); }).find("does not write"), std::string::npos);
+  EXPECT_NE(error_of([&] { says->decoding(); }).find("does not write"), std::string::npos);
+  for (const auto& objective : objectives())
+    EXPECT_EQ(objective.command, objective.name == "causal_lm"     ? "generate"
+                                 : objective.name == "translation" ? "translate"
+                                                                   : "predict");
+}
+
+}  // namespace
+}  // namespace longbow
