@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <limits>
+
 #include "longbow/models/beam_search.h"
 
 namespace longbow {
@@ -95,6 +97,16 @@ void check_decoding(const DecodingConfig& config, const Node& tree) {
          "n_best " + std::to_string(config.n_best) + " is more than the beams, " +
              std::to_string(config.beams),
          "raise beams");
+}
+
+Continuation without(const Continuation& model, const std::vector<int64_t>& ids) {
+  auto limited = model;
+  limited.next = [next = model.next, ids](const Tensor& tokens, const Tensor& keep, State& state) {
+    auto logits = next(tokens, keep, state).clone();
+    for (const auto id : ids) logits.select(1, id).fill_(-std::numeric_limits<double>::infinity());
+    return logits;
+  };
+  return limited;
 }
 
 Prompt Prompt::begin(int64_t lanes, int64_t id, at::Device device) {

@@ -89,6 +89,9 @@ Continuation continuation_of(const std::shared_ptr<Model>& model,
               }};
 }
 
+// The same model, which never writes these tokens.
+Continuation without(const Continuation& model, const std::vector<int64_t>& ids);
+
 // What every text begins with: [B, T] and, where they differ in length, [B, T] bool.
 struct Prompt {
   Tensor tokens, keep = {};

@@ -177,6 +177,30 @@ TEST(Decoding, GreedilyTakesTheMostProbableTokenUntilTheEnd) {
   EXPECT_GT(*std::max_element(lengths.begin(), lengths.end()), 6) << "and others late";
 }
 
+TEST(Decoding, WritesOnlyWhatMayBeWritten) {
+  const auto model = without(language(8), {0, 3});
+  for (const auto method : {DecodingMethod::greedy, DecodingMethod::beam, DecodingMethod::sample}) {
+    const DecodingConfig config = {.method = method, .max_length = 9};
+    const auto got =
+        decode(model, Prompt::begin(8, kBegin, at::kCPU), kEnd, config, Random::from_seed(3));
+    for (int64_t lane = 0; lane < 8; ++lane) {
+      Words before;
+      double sum = 0;
+      for (const auto word : words_of(got, lane, 0)) {
+        EXPECT_TRUE(word != 0 && word != 3);
+        const auto all = log_probabilities(lane, before, 0);
+        const auto left = 1 - std::exp(all[0]) - std::exp(all[3]);
+        sum += all[static_cast<size_t>(word)] - std::log(left);
+        if (method == DecodingMethod::greedy)
+          for (const size_t other : {1, 2, 4})
+            EXPECT_GE(all[static_cast<size_t>(word)], all[other]);
+        before.push_back(word);
+      }
+      EXPECT_NEAR(got.scores[lane][0].item<double>(), sum, 1e-9);
+    }
+  }
+}
+
 TEST(Decoding, BeamOneIsGreedy) {
   for (const auto penalty : {LengthPenalty::gnmt, LengthPenalty::plain})
     for (const double alpha : {0.0, 0.6, 1.0}) {
