@@ -66,9 +66,10 @@ class CausalLm : public Task {
     check_decodes(config_.encoder.attention, config_.encoder.layers);
     Prompt prompt = {batch.tokens};
     if (batch.padded) prompt.keep = Mask::from_lengths(batch.lengths, batch.tokens.size(1)).keep;
-    const auto end = texts().end;
-    return decode(model_->continuation(batch.tokens.size(0), random), prompt, end > 0 ? end : -1,
-                  how, random);
+    // Neither padding nor a beginning, which no text holds.
+    const auto [begin, end] = std::pair(texts().begin, texts().end);
+    const auto model = without(model_->continuation(batch.tokens.size(0), random), {0, begin});
+    return decode(model, prompt, end > 0 ? end : -1, how, random);
   }
 
  private:

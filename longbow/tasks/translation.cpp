@@ -86,8 +86,7 @@ class Translation : public Task {
   }
   const DecodingConfig& decoding() const override { return config_.decoding; }
   Decoded write(const Batch& batch, const DecodingConfig& how, const Random& random) override {
-    const auto continuation = model_->continuation(batch.tokens, source_mask(batch), random);
-    return decode(continuation, begin(batch), splits_.end, how, random);
+    return decode(continuation(batch, random), begin(batch), splits_.end, how, random);
   }
 
  private:
@@ -96,6 +95,11 @@ class Translation : public Task {
   }
   static Mask source_mask(const Batch& batch) {
     return Mask::from_lengths(batch.lengths, batch.tokens.size(1));
+  }
+  // Neither padding nor the beginning, which no target holds.
+  Continuation continuation(const Batch& batch, const Random& random) const {
+    return without(model_->continuation(batch.tokens, source_mask(batch), random),
+                   {0, splits_.begin});
   }
   Prompt begin(const Batch& batch) const {
     return Prompt::begin(batch.tokens.size(0), splits_.begin, options_.device);
@@ -117,9 +121,8 @@ class Translation : public Task {
   }
 
   void count_exact(const Batch& batch, const Random& random, Tensors& sums) {
-    const auto continuation = model_->continuation(batch.tokens, source_mask(batch), random);
-    const auto found =
-        decode_greedily(continuation, begin(batch), splits_.end, batch.second.size(1));
+    const auto found = decode_greedily(continuation(batch, random), begin(batch), splits_.end,
+                                       batch.second.size(1));
     sums["exact"] = (found == batch.second).all(1).sum();
     sums["sequences"] = at::full({}, batch.samples, found.options());
   }
