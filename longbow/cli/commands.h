@@ -2,8 +2,14 @@
 // The subcommands. main.cpp turns flags into these structs, so that the parser is compiled once;
 // each command returns the exit code, and throws UserError for what the user can mend.
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
+
+namespace longbow {
+struct FieldDoc;
+}
 
 namespace longbow::cli {
 
@@ -36,6 +42,36 @@ struct EvalCommand {
   bool json = false;
 };
 int run(const EvalCommand& command);
+
+// Options of model.decoding by name; what is not here is as the run's config says.
+using DecodingFlags = std::map<std::string, std::string>;
+std::vector<FieldDoc> decoding_options();
+
+struct GenerateCommand {
+  std::string folder, file, device = "cpu";  // file: empty = none, - = stdin
+  std::optional<std::string> prompt;
+  DecodingFlags decoding;
+  int64_t count = 1, batch_size = 32;
+  uint64_t seed = 1;
+  bool json = false;
+};
+int run(const GenerateCommand& command);
+
+struct TranslateCommand {
+  std::string folder, file = "-", device = "cpu";
+  DecodingFlags decoding;
+  int64_t batch_size = 32;
+  uint64_t seed = 1;
+  bool json = false;
+};
+int run(const TranslateCommand& command);
+
+struct PredictCommand {
+  std::string folder, file, split, device = "cpu";  // neither file nor split: stdin
+  int64_t limit = 0;                                // 0 = all
+  bool json = false;
+};
+int run(const PredictCommand& command);
 
 struct ArenaCommand {
   std::string config, out, device = "cpu", progress = "auto";

@@ -14,6 +14,7 @@
 
 #include "longbow/cli/commands.h"
 #include "longbow/core/error.h"
+#include "longbow/core/fields.h"
 #include "longbow/core/version.h"
 #include "longbow/train/interruption.h"
 
@@ -89,6 +90,76 @@ void declare_training(CLI::App& app, Action& action) {
   sub->add_option("--split", eval.split, "train, valid or test")->capture_default_str();
   sub->add_flag("--json", eval.json, "as JSON");
   add_device(sub, eval.device);
+}
+
+std::string shown_type(const std::string& type) {
+  if (type.starts_with("one of ")) return type.substr(7);
+  return type == "integer"   ? "INT"
+         : type == "number"  ? "FLOAT"
+         : type == "boolean" ? "true|false"
+                             : "";
+}
+
+// One flag for each option of model.decoding.
+void add_decoding(CLI::App* sub, DecodingFlags& flags) {
+  for (const auto& option : decoding_options()) {
+    std::string flag = "--" + option.name;
+    std::replace(flag.begin(), flag.end(), '_', '-');
+    sub->add_option_function<std::string>(
+           flag, [&flags, name = option.name](const std::string& value) { flags[name] = value; },
+           option.meaning)
+        ->type_name(shown_type(option.type) + "=" + option.fallback)
+        ->group("Decoding; model.decoding of the run goes before the defaults shown");
+  }
+}
+void add_batches(CLI::App* sub, int64_t& batch_size, uint64_t& seed) {
+  sub->add_option("--batch-size", batch_size, "texts at once")
+      ->check(at_least(1))
+      ->capture_default_str();
+  sub->add_option("--seed", seed, "of what is drawn")->check(at_least(0))->capture_default_str();
+}
+
+void declare_asking(CLI::App& app, Action& action) {
+  static GenerateCommand generate;
+  auto* sub = declare(app, action, "generate",
+                      "Continue texts with a causal language model. Without a prompt a text begins "
+                      "with the data's begin token, or with the first token of a random sample",
+                      generate);
+  sub->add_option("run", generate.folder, "run folder")->required();
+  sub->add_option("--prompt", generate.prompt, "text to continue, in the symbols of the data");
+  sub->add_option("--file", generate.file, "continue each line of it; - is stdin");
+  sub->add_option("--count", generate.count, "texts to begin, without a prompt")
+      ->check(at_least(1))
+      ->capture_default_str();
+  add_decoding(sub, generate.decoding);
+  add_batches(sub, generate.batch_size, generate.seed);
+  sub->add_flag("--json", generate.json, "one object a prompt");
+  add_device(sub, generate.device);
+
+  static TranslateCommand translate;
+  sub = declare(app, action, "translate",
+                "Translate each line; several texts a line are shown as LINE ||| TEXT ||| SCORE",
+                translate);
+  sub->add_option("run", translate.folder, "run folder")->required();
+  sub->add_option("--file", translate.file, "lines to translate; - is stdin")
+      ->capture_default_str();
+  add_decoding(sub, translate.decoding);
+  add_batches(sub, translate.batch_size, translate.seed);
+  sub->add_flag("--json", translate.json, "one object a line");
+  add_device(sub, translate.device);
+
+  static PredictCommand predict;
+  sub = declare(app, action, "predict", "What a model says of each line, or of its own data",
+                predict);
+  sub->add_option("run", predict.folder, "run folder")->required();
+  sub->add_option("--file", predict.file,
+                  "an input a line, pairs with a TAB between them; - is stdin [default -]");
+  sub->add_option("--split", predict.split, "train, valid or test of the run's data instead");
+  sub->add_option("--limit", predict.limit, "only the first so many; 0 = all")
+      ->check(at_least(0))
+      ->capture_default_str();
+  sub->add_flag("--json", predict.json, "one object a line");
+  add_device(sub, predict.device);
 }
 
 void declare_comparing(CLI::App& app, Action& action) {
@@ -258,6 +329,7 @@ int main(int argc, char** argv) {
   Action action;
   declare_table(app, action);
   declare_training(app, action);
+  declare_asking(app, action);
   declare_comparing(app, action);
   declare_data(app, action);
   declare_folders(app, action);
