@@ -9,6 +9,7 @@
 #endif
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <functional>
 #include <limits>
 

@@ -21,6 +21,8 @@ Splits pairs() {
 TEST(Joined, IsFirstSeparatorSecondWithSegments) {
   const auto splits = joined(pairs(), Answers::classes);
   EXPECT_EQ(splits.vocabulary, 9);
+  EXPECT_EQ(splits.separator, 8);
+  EXPECT_EQ(pairs().separator, 0) << "nothing is joined";
   EXPECT_EQ(splits.symbols.back(), "<sep>");
   EXPECT_EQ(splits.max_length, 2 + 1 + 3);
   EXPECT_EQ(splits.train->length(0), 6);

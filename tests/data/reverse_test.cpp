@@ -20,6 +20,9 @@ TEST(Reverse, TheTargetIsTheSourceFromItsEndWithIdsOfItsOwn) {
   EXPECT_EQ(splits.second_vocabulary, 3 + 5);
   EXPECT_EQ(splits.begin, 1);
   EXPECT_EQ(splits.end, 2);
+  EXPECT_EQ(splits.symbols, (std::vector<std::string>{"<pad>", "s0", "s1", "s2", "s3", "s4"}));
+  EXPECT_EQ(splits.second_symbols,
+            (std::vector<std::string>{"<pad>", "<begin>", "<end>", "s0", "s1", "s2", "s3", "s4"}));
   EXPECT_TRUE(splits.train->has_second());
   EXPECT_EQ(splits.train->targets(), 0);
   for (int64_t i = 0; i < splits.train->size(); ++i) {

@@ -104,6 +104,9 @@ TEST(Prediction, OfClassesAddsUpToTheAccuracy) {
   check("classification", listops, "{width: 8}", "class");
   check("pairs", match, "{width: 8}", "class");
   check("pairs", match, "{width: 8, pairs: joint, segments: 2}", "class");
+  for (const auto& [data, guess] : {std::pair{recall, "classes"}, {listops, "class"}})
+    check("characters", data, "{width: 8, heads: 2, layers: 1, hashes: 2, buckets: 32, rate: 2}",
+          guess);
   check("masked_lm", listops, "{width: 8, masking: {share: 0.4}}", "words");
 }
 
