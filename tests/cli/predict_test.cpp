@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "tests/cli/asked.h"
 
 namespace longbow::cli {

@@ -74,5 +74,16 @@ TEST(AttentionPerLayer, EveryMistakeSaysWhereAndWhatToWrite) {
                   .starts_with("model.yaml:1: layers is 'a', not an integer"));
 }
 
+TEST(AttentionPerLayer, SaysWhichLayerCannotWriteTokenByToken) {
+  const auto check = [](const std::string& text) {
+    return error_of([&] { check_decodes(parse_yaml(text, "m.yaml"), 2); });
+  };
+  EXPECT_EQ(check("[linear,\n local]"), "");
+  const auto message = check("[linear,\n fnet]");
+  EXPECT_TRUE(message.starts_with("m.yaml:2: fnet does not decode; mechanisms that do: abc, "))
+      << message;
+  EXPECT_EQ(message.find("fastformer"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace longbow
