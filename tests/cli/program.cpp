@@ -9,6 +9,7 @@
 #include <csignal>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
 
@@ -26,6 +27,18 @@ void redirect(int descriptor, const fs::path& file) {
   const int opened = open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
   if (opened < 0 || dup2(opened, descriptor) < 0) _exit(126);
   close(opened);
+}
+
+// Every line of metrics.jsonl without what depends on the clock.
+std::vector<std::string> metrics(const Workspace& here, const std::string& run) {
+  std::vector<std::string> rows;
+  for (const auto& line : lines_of(here.read(run + "/metrics.jsonl"))) {
+    auto row = nlohmann::json::parse(line);
+    row.erase("seconds");
+    row.erase("tokens_per_second");
+    rows.push_back(row.dump());
+  }
+  return rows;
 }
 
 }  // namespace
@@ -135,6 +148,28 @@ std::string replaced(std::string text, const std::string& from, const std::strin
     return text;
   }
   return text.replace(place, from.size(), to);
+}
+
+Arguments training(const std::string& out, const Arguments& more) {
+  Arguments words = {"train", "run.yaml", "--out", out, "--progress", "off"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+int last_step(const Workspace& here, const std::string& run) {
+  const auto text = here.read(run + "/metrics.jsonl");
+  const auto end = text.rfind('\n');
+  if (end == std::string::npos) return 0;
+  const auto start = text.rfind('\n', end - 1);
+  return nlohmann::json::parse(text.substr(start + 1, end - start - 1)).at("step").get<int>();
+}
+
+void expect_same_run(const Workspace& here, const std::string& run, const std::string& want) {
+  const auto got_rows = metrics(here, run), want_rows = metrics(here, want);
+  ASSERT_EQ(got_rows.size(), want_rows.size());
+  for (size_t i = 0; i < want_rows.size(); ++i) ASSERT_EQ(got_rows[i], want_rows[i]);
+  EXPECT_TRUE(here.read(run + "/model.safetensors") == here.read(want + "/model.safetensors"));
+  EXPECT_FALSE(here.read(want + "/model.safetensors").empty());
 }
 
 }  // namespace longbow::cli

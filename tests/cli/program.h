@@ -53,6 +53,13 @@ class Workspace {
 
 std::vector<std::string> lines_of(const std::string& text);
 
+// The words of `longbow train run.yaml --out OUT --progress off`, and more.
+Arguments training(const std::string& out, const Arguments& more = {});
+// Of the last whole line of metrics.jsonl in a run folder; 0 when there is none.
+int last_step(const Workspace& here, const std::string& run);
+// Every line of metrics.jsonl but for what depends on the clock, and the weights, byte for byte.
+void expect_same_run(const Workspace& here, const std::string& run, const std::string& want);
+
 // A key-value recall config that trains in about a second: one small layer, with dropout.
 extern const std::string kTinyRecall;
 

@@ -1,9 +1,7 @@
-// A training that is killed and resumed is, bit for bit, the training that was not.
 #include <gtest/gtest.h>
 
 #include <csignal>
 #include <nlohmann/json.hpp>
-#include <random>
 
 #include "tests/cli/program.h"
 
@@ -13,40 +11,6 @@ namespace {
 using nlohmann::json;
 
 constexpr int kSteps = 240;  // max_steps of kTinyRecall
-
-Arguments training(const std::string& out, const Arguments& more = {}) {
-  Arguments words = {"train", "run.yaml", "--out", out, "--progress", "off"};
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
-// Every line of metrics.jsonl without what depends on the clock.
-std::vector<std::string> metrics(const Workspace& here, const std::string& run) {
-  std::vector<std::string> rows;
-  for (const auto& line : lines_of(here.read(run + "/metrics.jsonl"))) {
-    auto row = json::parse(line);
-    row.erase("seconds");
-    row.erase("tokens_per_second");
-    rows.push_back(row.dump());
-  }
-  return rows;
-}
-
-int last_step(const Workspace& here, const std::string& run) {
-  const auto text = here.read(run + "/metrics.jsonl");
-  const auto end = text.rfind('\n');
-  if (end == std::string::npos) return 0;
-  const auto start = text.rfind('\n', end - 1);
-  return json::parse(text.substr(start + 1, end - start - 1)).at("step").get<int>();
-}
-
-void expect_same_run(const Workspace& here, const std::string& run, const std::string& want) {
-  const auto got_rows = metrics(here, run), want_rows = metrics(here, want);
-  ASSERT_EQ(got_rows.size(), want_rows.size());
-  for (size_t i = 0; i < want_rows.size(); ++i) ASSERT_EQ(got_rows[i], want_rows[i]);
-  EXPECT_TRUE(here.read(run + "/model.safetensors") == here.read(want + "/model.safetensors"));
-  EXPECT_FALSE(here.read(want + "/model.safetensors").empty());
-}
 
 TEST(TrainCommand, FillsARunFolderAndPrintsItsPathLast) {
   const Workspace here;
@@ -92,24 +56,6 @@ TEST(TrainCommand, TheWrittenConfigTrainsTheSameModelAgain) {
   ASSERT_EQ(again.code, 0) << again.err;
   expect_same_run(here, "second", "first");
   EXPECT_EQ(here.read("first/config.yaml"), here.read("second/config.yaml"));
-}
-
-TEST(TrainCommand, KilledAtRandomStepsAndResumedItWritesTheSameLosses) {
-  const Workspace here;
-  here.write("run.yaml", kTinyRecall);
-  ASSERT_EQ(here.run(training("whole")).code, 0);
-  std::mt19937 random(20);
-  for (const int third : {0, 1, 2}) {
-    const int target = third * 70 + 5 + static_cast<int>(random() % 60);
-    Running program(here.folder(), training("killed", {"--resume"}));
-    ASSERT_TRUE(program.wait_until([&] { return last_step(here, "killed") >= target; }));
-    program.signal(SIGKILL);
-    EXPECT_EQ(program.finish().code, -SIGKILL) << "at step " << target;
-    EXPECT_FALSE(here.has("killed/results.json"));
-  }
-  const auto last = here.run(training("killed", {"--resume"}));
-  ASSERT_EQ(last.code, 0) << last.err;
-  expect_same_run(here, "killed", "whole");
 }
 
 TEST(TrainCommand, TheNumberOfLoaderThreadsChangesNothing) {

@@ -17,6 +17,7 @@ namespace fs = std::filesystem;
 const std::map<std::string, std::string> kTestsOfSeveralSources = {
     {"fuzz_test", "mutates the inputs of every reader of its layer"},
     {"laws_test", "runs every law on every row of the table"},
+    {"resume_test", "kills and resumes trainings of every kind"},
     {"laws_cuda_test", "the laws that need a GPU"},
     {"parity_test", "compares every row with what public implementations compute"},
     {"broken_cuda_test", "the same for the laws that need a GPU"},
