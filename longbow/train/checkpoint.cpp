@@ -32,6 +32,7 @@ void fields(V& v, Progressed& p) {
   v("seconds", p.seconds, "training time");
   v("tokens", p.tokens, "real tokens seen");
   v("peak_bytes", p.peak_bytes, "most memory of a step");
+  v("data", p.data, "checksum of all samples");
 }
 
 Tensors weights_of(const torch::nn::Module& model) {

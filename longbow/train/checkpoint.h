@@ -19,6 +19,7 @@ struct Progressed {
   int64_t best_step = 0, stale = 0;
   double mark = 0;  // validation score that patience counts from
   double seconds = 0, tokens = 0, peak_bytes = 0;
+  std::string data = "";  // checksum of all samples
 };
 
 // Parameters and buffers by name.

@@ -26,15 +26,27 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// A resumed run may be longer or use other threads, but it must learn the same thing with the same
-// model.
-void check_same_run(const Node& now, const std::string& file) {
-  const auto before = load_config(file);
+std::string checksum_of(const Splits& splits) {
+  std::string all;
+  for (const auto* split : {"train", "valid", "test"}) all += splits.checksums.at(split);
+  return sha256(all);
+}
+
+// A resumed run may be longer, use other threads or find its data in another folder, but it must
+// learn the same thing with the same model.
+void check_same_run(Node now, const std::string& file, const Progressed& saved,
+                    const std::string& data) {
+  auto before = load_config(file);
+  if (!saved.data.empty())
+    for (auto* tree : {&now, &before}) (*tree)["data"]["path"] = Node::string("");
   for (const auto* key : {"task", "objective", "data", "model", "start", "pretrain", "seed"})
     if (before.find(key) && to_yaml(*now.find(key)) != to_yaml(*before.find(key)))
       throw UserError(before.find(key)->place,
                       std::string(key) + " is not that of the run to resume",
                       "take the run's own config, or choose another --out");
+  if (!saved.data.empty() && saved.data != data)
+    throw UserError(Place{file, 0}, "the samples are not those of the run to resume",
+                    "name the folder that holds them with --set data.path=DIR");
 }
 
 // Runs while the trainer trains, and stands still while it evaluates or saves.
@@ -122,7 +134,8 @@ class Trainer {
     RunConfig resolved = config_;
     resolved.model = task_->model_config();
     const auto tree = written(resolved);
-    if (checkpoint) check_same_run(tree, in_run("config.yaml"));
+    const auto data = checksum_of(task_->splits());
+    if (checkpoint) check_same_run(tree, in_run("config.yaml"), checkpoint->progressed, data);
     write_file(in_run("config.yaml"), to_yaml(tree));
     Node model = resolved.model;
     for (const auto& [key, value] : task_->model_card().entries) model[key] = value;
@@ -133,6 +146,7 @@ class Trainer {
       step_.load(checkpoint->optimizer);
       feed_.seek(now_.position);
     }
+    now_.data = data;
     log_ = std::make_unique<RunLog>(options_.out, now_.step, config_.train.events);
     log_->text("config", "```yaml\n" + to_yaml(tree) + "```");
   }

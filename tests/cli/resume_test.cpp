@@ -171,31 +171,44 @@ TEST(ResumeCommand, APretrainingAndItsTaskGoOn) {
   expect_same_end(here, "killed", "whole", kSteps);
 }
 
-// As on another machine: the folder is elsewhere, and so is the one it is resumed from.
+// As on another machine: the run and its data lie elsewhere, and so does the working folder.
 TEST(ResumeCommand, AMovedRunGoesOnByItsOwnConfig) {
   const Workspace here;
-  ASSERT_EQ(here.run({"data", "make", "recall", "--out", "data", "--count", "160", "--set",
-                      "keys=8", "--set", "pairs=4", "--set", "queries=4"})
-                .code,
-            0);
-  for (const std::string data :
-       {"{path: data}", "{recall: {train: 160, keys: 8, pairs: 4, valid: 24, test: 24}}"}) {
-    Killing killing(here, {"",
-                           "task: recall\ndata: " + data +
-                               "\nmodel: {width: 16, layers: 1, block: {dropout: 0.1}}\n" + kTrain,
-                           {},
-                           "fp32"});
-    for (const auto* folder : {"whole", "killed", "elsewhere"}) fs::remove_all(here.path(folder));
-    ASSERT_EQ(killing.train("whole").code, 0);
-    ASSERT_TRUE(killing.kill([&] { return last_step(here, "killed") >= 20; }, 2000));
-    fs::create_directories(here.path("elsewhere/runs"));
-    fs::rename(here.path("killed"), here.path("elsewhere/runs/moved"));
-    const auto moved = Running(here.path("elsewhere"), {"train", "runs/moved/config.yaml", "--out",
-                                                        "runs/moved", "--resume"})
-                           .finish();
-    ASSERT_EQ(moved.code, 0) << moved.err;
-    expect_same_end(here, "elsewhere/runs/moved", "whole", kSteps);
+  const auto make_data = [&](const std::string& out, const std::string& seed) {
+    const auto made = here.run({"data", "make", "recall", "--out", out, "--seed", seed, "--count",
+                                "160", "--set", "keys=8", "--set", "pairs=4"});
+    ASSERT_EQ(made.code, 0) << made.err;
+  };
+  make_data("data", "1");
+  Killing killing(here, {"",
+                         "task: recall\ndata: {path: data}\nmodel: {width: 16, layers: 1, block: "
+                         "{dropout: 0.1}}\n" +
+                             kTrain,
+                         {},
+                         "fp32"});
+  ASSERT_EQ(killing.train("whole").code, 0);
+  ASSERT_TRUE(killing.kill([&] { return last_step(here, "killed") >= 20; }, 2000));
+  fs::create_directories(here.path("elsewhere/runs"));
+  fs::rename(here.path("killed"), here.path("elsewhere/runs/moved"));
+  Arguments words = {"train", "runs/moved/config.yaml", "--out", "runs/moved", "--resume"};
+  {
+    Running program(here.path("elsewhere"), words);
+    ASSERT_TRUE(program.wait_until([&] { return last_step(here, "elsewhere/runs/moved") >= 35; }));
+    program.signal(SIGKILL);
+    ASSERT_EQ(program.finish().code, -SIGKILL);
   }
+  fs::rename(here.path("data"), here.path("elsewhere/files"));
+  make_data("elsewhere/others", "2");
+  words.insert(words.end(), {"--set", "data.path=others"});
+  const auto refused = Running(here.path("elsewhere"), words).finish();
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_EQ(refused.err,
+            "longbow: runs/moved/config.yaml: the samples are not those of the run to resume; name "
+            "the folder that holds them with --set data.path=DIR\n");
+  words.back() = "data.path=files";
+  const auto moved = Running(here.path("elsewhere"), words).finish();
+  ASSERT_EQ(moved.code, 0) << moved.err;
+  expect_same_end(here, "elsewhere/runs/moved", "whole", kSteps);
 }
 
 }  // namespace
