@@ -119,9 +119,7 @@ void for_batches(const Task& task, const Dataset& data, SamplerConfig sampler, u
   const at::NoGradGuard no_grad;
   if (data.size() == 0) return;
   sampler.shuffle = sampler.drop_last = false;
-  std::vector<int64_t> lengths;
-  for (int64_t i = 0; i < data.size(); ++i) lengths.push_back(data.length(i));
-  Sampler plans(lengths, sampler, 0);
+  Sampler plans(lengths_of(data), sampler, 0);
   for (int64_t i = 0; i < plans.batches_per_epoch(); ++i) {
     const auto plan = plans.next();
     take(collate(data, plan).to(task.device()), plan.indices,

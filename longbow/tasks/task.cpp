@@ -49,6 +49,9 @@ void fit_length(int64_t& max_length, const Splits& splits, int64_t bucket) {
                     "raise it, or cut the data with data.max_tokens");
 }
 
+Texts Task::texts() const {
+  TORCH_CHECK(false, "texts: the task is not asked");
+}
 std::vector<Node> Task::predict(const Batch&, const Random&) {
   TORCH_CHECK(false, "predict: the task does not predict");
 }

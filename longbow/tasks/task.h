@@ -63,7 +63,7 @@ class Task {
 
   // What is asked of a trained model, of evaluation mode; the batch is on the device. A task has
   // what its objective's `command` needs, and fails at the rest.
-  virtual Texts texts() const = 0;
+  virtual Texts texts() const;
   // What it says of each sample: a map in the order to be shown, "target" last where one is known.
   virtual std::vector<Node> predict(const Batch& batch, const Random& random);
   // Samples of a split as an evaluation asks about them, with tokens hidden or replaced.
