@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "longbow/ops/layer_norm.h"
+
 namespace longbow {
 
 namespace {
@@ -89,7 +91,7 @@ LayerNorm::LayerNorm(int64_t width, double epsilon) : epsilon_(epsilon) {
 }
 
 Tensor LayerNorm::operator()(const Tensor& x) const {
-  return at::layer_norm(x, weight.sizes(), weight, bias, epsilon_);
+  return layer_norm(x, weight, bias, epsilon_);
 }
 
 }  // namespace longbow
