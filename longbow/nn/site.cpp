@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "longbow/ops/layer_norm.h"
+#include "longbow/ops/linear.h"
 
 namespace longbow {
 
@@ -83,6 +84,10 @@ std::shared_ptr<Linear> Part::linear(const Site& site, const std::string& name, 
 Linear::Linear(const Site& site, int64_t in, int64_t out, bool with_bias) {
   weight = parameter("weight", initial_matrix(site, "weight", out, in));
   if (with_bias) bias = parameter("bias", at::zeros({out}), {.decay = false});
+}
+
+Tensor Linear::operator()(const Tensor& x) const {
+  return longbow::linear(x, weight, bias);
 }
 
 LayerNorm::LayerNorm(int64_t width, double epsilon) : epsilon_(epsilon) {

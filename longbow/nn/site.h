@@ -99,7 +99,7 @@ class Part : public torch::nn::Module {
 class Linear : public Part {
  public:
   Linear(const Site& site, int64_t in, int64_t out, bool with_bias = true);
-  Tensor operator()(const Tensor& x) const { return at::linear(x, weight, bias); }
+  Tensor operator()(const Tensor& x) const;
   Tensor weight, bias;  // [out, in], [out] or undefined
 };
 

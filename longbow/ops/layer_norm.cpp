@@ -8,7 +8,7 @@
 #include <c10/cuda/CUDAStream.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "longbow/kernels/layer_norm.h"
+#include "longbow/ops/rows.h"
 #endif
 
 namespace longbow {
@@ -20,40 +20,23 @@ namespace {
 
 using torch::autograd::AutogradContext, torch::autograd::variable_list;
 
-kernels::NormType type_of(const Tensor& x) {
-  if (x.scalar_type() == at::kFloat) return kernels::NormType::float32;
-  return x.scalar_type() == at::kBFloat16 ? kernels::NormType::bfloat16
-                                          : kernels::NormType::float16;
-}
-
-bool aligned(const Tensor& x) {
-  return reinterpret_cast<uintptr_t>(x.const_data_ptr()) % 16 == 0;
-}
-
 bool fits(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  const auto type = x.scalar_type();
-  if (!x.is_cuda() || x.numel() == 0 || !weight.defined() || !bias.defined()) return false;
-  if (type != at::kFloat && type != at::kBFloat16 && type != at::kHalf) return false;
-  return weight.scalar_type() == type && bias.scalar_type() == type && weight.is_contiguous() &&
-         bias.is_contiguous() && aligned(weight) && aligned(bias) &&
-         kernels::layer_norm_fits(type_of(x), x.size(-1));
-}
-
-// Rows without gaps, from an address that can be read 16 bytes at a time.
-Tensor dense(const Tensor& x) {
-  const auto rows = x.contiguous();
-  return aligned(rows) ? rows : rows.clone();
+  if (!x.is_cuda() || x.numel() == 0 || !has_row_type(x)) return false;
+  for (const auto& vector : {weight, bias})
+    if (vector.scalar_type() != x.scalar_type() || !vector.is_contiguous() || !is_aligned(vector))
+      return false;
+  return kernels::rows_fit(row_type(x), x.size(-1));
 }
 
 struct Normed : torch::autograd::Function<Normed> {
   static Tensor forward(AutogradContext* context, const Tensor& given, const Tensor& weight,
                         const Tensor& bias, double epsilon) {
     const c10::cuda::CUDAGuard guard(given.device());
-    const auto x = dense(given);
+    const auto x = dense_rows(given);
     const int64_t width = x.size(-1), rows = x.numel() / width;
     auto y = at::empty_like(x);
     auto mean = at::empty({rows}, x.options().dtype(at::kFloat)), rstd = at::empty_like(mean);
-    kernels::layer_norm_cuda({.type = type_of(x),
+    kernels::layer_norm_cuda({.type = row_type(x),
                               .x = x.const_data_ptr(),
                               .weight = weight.const_data_ptr(),
                               .bias = bias.const_data_ptr(),
@@ -84,12 +67,12 @@ struct Normed : torch::autograd::Function<Normed> {
       return {dx, dweight, dbias, Tensor()};
     }
     const c10::cuda::CUDAGuard guard(x.device());
-    const auto dy = dense(gradients[0]);
+    const auto dy = dense_rows(gradients[0]);
     const int64_t width = x.size(-1), rows = x.numel() / width;
-    const int64_t parts = kernels::layer_norm_parts(type_of(x), rows, width);
+    const int64_t parts = kernels::row_parts(row_type(x), rows, width);
     auto dx = at::empty_like(x);
     auto sums = at::empty({parts, 2, width}, mean.options());
-    kernels::layer_norm_backward_cuda({.type = type_of(x),
+    kernels::layer_norm_backward_cuda({.type = row_type(x),
                                        .x = x.const_data_ptr(),
                                        .weight = weight.const_data_ptr(),
                                        .dy = dy.const_data_ptr(),

@@ -4,7 +4,7 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
-#include "longbow/kernels/layer_norm.h"
+#include "longbow/kernels/rows.h"
 
 namespace longbow::kernels {
 namespace {
@@ -18,8 +18,8 @@ constexpr int kPack = 16 / sizeof(T);
 struct Deal {
   int lanes, packs;
 };
-__host__ Deal deal_of(NormType type, int64_t width) {
-  const int64_t pack = type == NormType::float32 ? 4 : 8;
+__host__ Deal deal_of(RowType type, int64_t width) {
+  const int64_t pack = type == RowType::float32 ? 4 : 8;
   if (width <= 0 || width % pack != 0) return {0, 0};
   const int64_t packs = width / pack;
   int64_t lanes = 1;
@@ -59,7 +59,7 @@ struct Row {
     }
   }
   template <class F>
-  __device__ void each(const Deal& deal, const F& body) {
+  __device__ void each(const Deal& deal, const F& body) const {
 #pragma unroll
     for (int i = 0; i < K; ++i) {
       if (i >= deal.packs) break;
@@ -75,6 +75,28 @@ __device__ float group_sum(float value, int lanes) {
   for (int offset = lanes / 2; offset > 0; offset /= 2)
     value += __shfl_xor_sync(group, value, offset);
   return value;
+}
+
+// The sums of a block's threads by column: over the groups of a warp, then warp after warp, so that
+// they are the same every time.
+template <class T, int K>
+__device__ void add_up(const Row<T, K>& sums, const Deal& deal, int64_t width, float* out) {
+  extern __shared__ float by_column[];
+  const int lane = threadIdx.x % deal.lanes, warp = threadIdx.x / 32;
+  for (int i = static_cast<int>(threadIdx.x); i < width; i += kThreads) by_column[i] = 0;
+  for (int turn = 0; turn < kWarps; ++turn) {
+    __syncthreads();
+    if (turn != warp) continue;
+    sums.each(deal, [&](int i, int j) {
+      float sum = sums.value[i][j];
+      for (int offset = deal.lanes; offset < 32; offset *= 2)
+        sum += __shfl_xor_sync(0xffffffffu, sum, offset);
+      if (threadIdx.x % 32 < deal.lanes) by_column[(i * deal.lanes + lane) * kPack<T> + j] += sum;
+    });
+  }
+  __syncthreads();
+  for (int i = static_cast<int>(threadIdx.x); i < width; i += kThreads) out[i] = by_column[i];
+  __syncthreads();
 }
 
 template <class T, int K>
@@ -107,8 +129,7 @@ __global__ void __launch_bounds__(kThreads) forward(LayerNorm task, Deal deal) {
 
 template <class T, int K>
 __global__ void __launch_bounds__(kThreads) backward(LayerNormBackward task, Deal deal) {
-  extern __shared__ float block_sums[];  // [2, width]
-  const int lane = threadIdx.x % deal.lanes, warp = threadIdx.x / 32;
+  const int lane = threadIdx.x % deal.lanes;
   const int64_t groups = gridDim.x * int64_t{kThreads} / deal.lanes;
   const auto width = static_cast<float>(task.width);
   Row<T, K> weight, dweight, dbias;
@@ -137,27 +158,28 @@ __global__ void __launch_bounds__(kThreads) backward(LayerNormBackward task, Dea
     });
     x.store(static_cast<T*>(task.dx) + row * task.width, deal, lane);
   }
-  // Over the groups of a warp, then warp after warp, so that sums are the same every time.
-  for (int i = static_cast<int>(threadIdx.x); i < 2 * task.width; i += kThreads) block_sums[i] = 0;
-  for (int turn = 0; turn < kWarps; ++turn) {
-    __syncthreads();
-    if (turn != warp) continue;
-    dweight.each(deal, [&](int i, int j) {
-      float w = dweight.value[i][j], b = dbias.value[i][j];
-      for (int offset = deal.lanes; offset < 32; offset *= 2) {
-        w += __shfl_xor_sync(0xffffffffu, w, offset);
-        b += __shfl_xor_sync(0xffffffffu, b, offset);
-      }
-      if (threadIdx.x % 32 >= deal.lanes) return;
-      const int64_t column = (i * deal.lanes + lane) * kPack<T> + j;
-      block_sums[column] += w;
-      block_sums[task.width + column] += b;
-    });
-  }
-  __syncthreads();
   float* out = task.sums + blockIdx.x * 2 * task.width;
-  for (int i = static_cast<int>(threadIdx.x); i < 2 * task.width; i += kThreads)
-    out[i] = block_sums[i];
+  add_up(dweight, deal, task.width, out);
+  add_up(dbias, deal, task.width, out + task.width);
+}
+
+template <class T, int K>
+__global__ void __launch_bounds__(kThreads) row_sum(RowSum task, Deal deal) {
+  const int lane = threadIdx.x % deal.lanes;
+  const int64_t groups = gridDim.x * int64_t{kThreads} / deal.lanes;
+  Row<T, K> sum;
+  sum.each(deal, [&](int i, int j) { sum.value[i][j] = 0; });
+  for (int64_t row = (blockIdx.x * int64_t{kThreads} + threadIdx.x) / deal.lanes; row < task.rows;
+       row += groups) {
+    Row<T, K> x;
+    x.load(static_cast<const T*>(task.x) + row * task.width, deal, lane);
+    sum.each(deal, [&](int i, int j) { sum.value[i][j] += x.value[i][j]; });
+  }
+  add_up(sum, deal, task.width, task.sums + blockIdx.x * task.width);
+}
+
+size_t shared_bytes(int64_t width) {
+  return static_cast<size_t>(width) * sizeof(float);
 }
 
 // Calls body with the type and the number of packs, rounded up to a power of two, as constants.
@@ -170,21 +192,21 @@ void with_packs(int packs, const F& body) {
   body.template operator()<T, 4>();
 }
 template <class F>
-void with_types(NormType type, int packs, const F& body) {
-  if (type == NormType::float32) return with_packs<float>(packs, body);
-  if (type == NormType::bfloat16) return with_packs<__nv_bfloat16>(packs, body);
+void with_types(RowType type, int packs, const F& body) {
+  if (type == RowType::float32) return with_packs<float>(packs, body);
+  if (type == RowType::bfloat16) return with_packs<__nv_bfloat16>(packs, body);
   with_packs<__half>(packs, body);
 }
 
 }  // namespace
 
-bool layer_norm_fits(NormType type, int64_t width) noexcept {
+bool rows_fit(RowType type, int64_t width) noexcept {
   const auto deal = deal_of(type, width);
-  return deal.lanes > 0 && deal.packs <= (type == NormType::float32 ? 8 : 4);
+  return deal.lanes > 0 && deal.packs <= (type == RowType::float32 ? 8 : 4);
 }
 
-int64_t layer_norm_parts(NormType type, int64_t rows, int64_t width) noexcept {
-  constexpr int64_t kMost = 528;  // four blocks for each multiprocessor of a large GPU
+int64_t row_parts(RowType type, int64_t rows, int64_t width) noexcept {
+  constexpr int64_t kMost = 264;  // two blocks for each multiprocessor of a large GPU
   const int64_t threads = rows * deal_of(type, width).lanes;
   const int64_t blocks = (threads + kThreads - 1) / kThreads;
   return blocks < kMost ? blocks : kMost;
@@ -202,10 +224,17 @@ void layer_norm_cuda(const LayerNorm& task, void* stream) noexcept {
 
 void layer_norm_backward_cuda(const LayerNormBackward& task, void* stream) noexcept {
   const auto deal = deal_of(task.type, task.width);
-  const size_t shared = 2 * static_cast<size_t>(task.width) * sizeof(float);
   with_types(task.type, deal.packs, [&]<class T, int K>() {
-    backward<T, K><<<static_cast<unsigned>(task.parts), kThreads, shared,
+    backward<T, K><<<static_cast<unsigned>(task.parts), kThreads, shared_bytes(task.width),
                      static_cast<cudaStream_t>(stream)>>>(task, deal);
+  });
+}
+
+void row_sum_cuda(const RowSum& task, void* stream) noexcept {
+  const auto deal = deal_of(task.type, task.width);
+  with_types(task.type, deal.packs, [&]<class T, int K>() {
+    row_sum<T, K><<<static_cast<unsigned>(task.parts), kThreads, shared_bytes(task.width),
+                    static_cast<cudaStream_t>(stream)>>>(task, deal);
   });
 }
 

@@ -1,0 +1,44 @@
+#pragma once
+// Work on many short rows of numbers without gaps. A row is read 16 bytes at a time by up to 32
+// threads, which keep it in registers; numbers are of one type and sums are in float32.
+#include <cstdint>
+
+namespace longbow::kernels {
+
+enum class RowType { float32, bfloat16, float16 };
+bool rows_fit(RowType type, int64_t width) noexcept;
+// Into how many parts sums over rows are split; each has a row of its own.
+int64_t row_parts(RowType type, int64_t rows, int64_t width) noexcept;
+
+// y = (x - mean) rstd weight + bias.
+struct LayerNorm {
+  RowType type;
+  const void *x, *weight, *bias;
+  void* y;
+  float *mean, *rstd;  // [rows]
+  int64_t rows, width;
+  double epsilon;
+};
+
+// dx, and the parts of dweight and dbias.
+struct LayerNormBackward {
+  RowType type;
+  const void *x, *weight, *dy;
+  const float *mean, *rstd;
+  void* dx;
+  float* sums;  // [parts, 2, width]: of dweight, of dbias
+  int64_t rows, width, parts;
+};
+
+struct RowSum {
+  RowType type;
+  const void* x;
+  float* sums;  // [parts, width]
+  int64_t rows, width, parts;
+};
+
+void layer_norm_cuda(const LayerNorm& task, void* stream) noexcept;
+void layer_norm_backward_cuda(const LayerNormBackward& task, void* stream) noexcept;
+void row_sum_cuda(const RowSum& task, void* stream) noexcept;
+
+}  // namespace longbow::kernels
