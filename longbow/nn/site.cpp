@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "longbow/ops/layer_norm.h"
-#include "longbow/ops/linear.h"
+#include "longbow/ops/affine.h"
 
 namespace longbow {
 
@@ -87,7 +87,7 @@ Linear::Linear(const Site& site, int64_t in, int64_t out, bool with_bias) {
 }
 
 Tensor Linear::operator()(const Tensor& x) const {
-  return longbow::linear(x, weight, bias);
+  return affine(x, weight, bias);
 }
 
 LayerNorm::LayerNorm(int64_t width, double epsilon) : epsilon_(epsilon) {

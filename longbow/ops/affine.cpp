@@ -1,4 +1,4 @@
-#include "longbow/ops/linear.h"
+#include "longbow/ops/affine.h"
 
 #include <ATen/ATen.h>
 
@@ -38,7 +38,7 @@ Tensor row_sum(const Tensor& given) {
   return sums.sum(0).to(x.scalar_type());
 }
 
-struct Affine : torch::autograd::Function<Affine> {
+struct Gradient : torch::autograd::Function<Gradient> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight,
                         const Tensor& bias) {
     context->save_for_backward({x, weight});
@@ -65,9 +65,9 @@ bool fits(const Tensor& x, const Tensor& weight, const Tensor& bias) {
 }  // namespace
 #endif
 
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+Tensor affine(const Tensor& x, const Tensor& weight, const Tensor& bias) {
 #ifdef LONGBOW_CUDA
-  if (fits(x, weight, bias)) return Affine::apply(x, weight, bias);
+  if (fits(x, weight, bias)) return Gradient::apply(x, weight, bias);
 #endif
   return at::linear(x, weight, bias);
 }

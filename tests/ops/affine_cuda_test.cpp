@@ -1,4 +1,4 @@
-#include "longbow/ops/linear.h"
+#include "longbow/ops/affine.h"
 
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -13,7 +13,7 @@ std::vector<at::Tensor> results(const std::vector<at::Tensor>& inputs, const at:
                                 const at::TensorOptions& options) {
   std::vector<at::Tensor> given;
   for (const auto& t : inputs) given.push_back(t.to(options, false, true).requires_grad_());
-  const auto y = linear(given[0], given[1], given[2]);
+  const auto y = affine(given[0], given[1], given[2]);
   y.backward(dy.to(options));
   std::vector<at::Tensor> found = {y.detach()};
   for (const auto& t : given) found.push_back(t.grad());
@@ -21,7 +21,7 @@ std::vector<at::Tensor> results(const std::vector<at::Tensor>& inputs, const at:
   return found;
 }
 
-TEST(LinearCuda, HasTheGradientsOfTheCpu) {
+TEST(AffineCuda, HasTheGradientsOfTheCpu) {
   for (const auto& [type, tolerance] :
        {std::pair{at::kFloat, 1e-5}, {at::kBFloat16, 1.6e-2}, {at::kHalf, 2e-3}})
     for (const int64_t width : {3, 8, 64, 192, 768, 1024, 1100})
@@ -43,7 +43,7 @@ TEST(LinearCuda, HasTheGradientsOfTheCpu) {
       }
 }
 
-TEST(LinearCuda, SumsAreTheSameEveryTimeAndTakeRowsWithGaps) {
+TEST(AffineCuda, SumsAreTheSameEveryTimeAndTakeRowsWithGaps) {
   const auto options = at::TensorOptions(at::kFloat).device("cuda:0");
   const std::vector<at::Tensor> inputs = {random_normal({70001, 16}, 1), random_normal({64, 16}, 2),
                                           random_normal({64}, 3)};
@@ -54,13 +54,13 @@ TEST(LinearCuda, SumsAreTheSameEveryTimeAndTakeRowsWithGaps) {
   EXPECT_NEAR_TENSOR(first[3], dy.sum(0), (Tolerance{1e-2, 1e-5}));
 }
 
-TEST(LinearCuda, HasASecondDerivative) {
+TEST(AffineCuda, HasASecondDerivative) {
   const auto options = at::TensorOptions(at::kFloat).device("cuda:0");
   const auto x = random_normal({5, 8}, 1).to(options).requires_grad_(),
              w = random_normal({8, 8}, 2).to(options).requires_grad_(),
              b = random_normal({8}, 3).to(options).requires_grad_();
   // y = x w^T + b, s = sum y^3: ds/db = 3 sum_i y_i^2, and its derivative by b is 6 sum_i y_i.
-  const auto y = linear(x, w, b);
+  const auto y = affine(x, w, b);
   const auto db = torch::autograd::grad({y.pow(3).sum()}, {b}, {}, true, true)[0];
   EXPECT_NEAR_TENSOR(torch::autograd::grad({db.sum()}, {b})[0].cpu(), (6 * y.detach().sum(0)).cpu(),
                      (Tolerance{1e-3, 1e-4}));
