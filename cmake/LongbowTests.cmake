@@ -79,6 +79,12 @@ add_dependencies(longbow_tests longbow_layout_test)
 add_test(NAME layout.layout_test COMMAND longbow_layout_test --gtest_brief=1)
 set_tests_properties(layout.layout_test PROPERTIES LABELS unit TIMEOUT 60)
 
+if(longbow_clones)
+  add_test(NAME kernels.clones COMMAND ${CMAKE_COMMAND} -DNM=${CMAKE_NM} -DPROGRAM=$<TARGET_FILE:longbow_kernels_test>
+    -DSOURCES=${PROJECT_SOURCE_DIR}/longbow/kernels/cpu -P ${PROJECT_SOURCE_DIR}/tests/kernels/clones.cmake)
+  set_tests_properties(kernels.clones PROPERTIES LABELS unit TIMEOUT 60)
+endif()
+
 # examples/consumer in every way that a user may take.
 foreach(way install find_package pkg_config add_subdirectory clean)
   add_test(NAME consumer.${way} COMMAND ${CMAKE_COMMAND} -DWAY=${way} -DSOURCE=${PROJECT_SOURCE_DIR}

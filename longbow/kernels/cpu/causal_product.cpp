@@ -88,13 +88,20 @@ template <class T>
   }
 }
 
-}  // namespace
-
-LONGBOW_CLONES void causal_product(const CausalProduct<float>& task) noexcept {
+LONGBOW_CLONES void run_float(const CausalProduct<float>& task) {
   run(task);
 }
-LONGBOW_CLONES void causal_product(const CausalProduct<double>& task) noexcept {
+LONGBOW_CLONES void run_double(const CausalProduct<double>& task) {
   run(task);
+}
+
+}  // namespace
+
+void causal_product(const CausalProduct<float>& task) noexcept {
+  run_float(task);
+}
+void causal_product(const CausalProduct<double>& task) noexcept {
+  run_double(task);
 }
 
 }  // namespace longbow::kernels
