@@ -3,16 +3,17 @@
 // threads, which keep it in registers; numbers are of one type and sums are in float32.
 #include <cstdint>
 
+#include "longbow/kernels/element.h"
+
 namespace longbow::kernels {
 
-enum class RowType { float32, bfloat16, float16 };
-bool rows_fit(RowType type, int64_t width) noexcept;
+bool rows_fit(Element type, int64_t width) noexcept;
 // Into how many parts sums over rows are split; each has a row of its own.
-int64_t row_parts(RowType type, int64_t rows, int64_t width) noexcept;
+int64_t row_parts(Element type, int64_t rows, int64_t width) noexcept;
 
 // y = (x - mean) rstd weight + bias.
 struct LayerNorm {
-  RowType type;
+  Element type;
   const void *x, *weight, *bias;
   void* y;
   float *mean, *rstd;  // [rows]
@@ -22,7 +23,7 @@ struct LayerNorm {
 
 // dx, and the parts of dweight and dbias.
 struct LayerNormBackward {
-  RowType type;
+  Element type;
   const void *x, *weight, *dy;
   const float *mean, *rstd;
   void* dx;
@@ -31,7 +32,7 @@ struct LayerNormBackward {
 };
 
 struct RowSum {
-  RowType type;
+  Element type;
   const void* x;
   float* sums;  // [parts, width]
   int64_t rows, width, parts;

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "longbow/core/seed.h"
+#include "longbow/ops/dropout.h"
 #include "longbow/ops/philox.h"
 
 namespace longbow {
@@ -108,8 +109,7 @@ Tensor positions_of(const Tensor& x, const Context& context) {
 Tensor dropout(const Tensor& x, double rate, bool training, const Context& context,
                const std::string& site) {
   if (!training || rate == 0) return x;
-  const auto kept = context.random.uniform(x.sizes(), site) >= rate;
-  return x * kept.to(x.scalar_type()).mul_(1 / (1 - rate));
+  return philox_dropout(x, key_of(context.random, site), hash_name(site), rate);
 }
 
 }  // namespace longbow

@@ -25,9 +25,9 @@ Tensor row_sum(const Tensor& given) {
   const c10::cuda::CUDAGuard guard(given.device());
   const auto x = dense_rows(given);
   const int64_t rows = x.size(0), width = x.size(1);
-  const int64_t parts = kernels::row_parts(row_type(x), rows, width);
+  const int64_t parts = kernels::row_parts(element_of(x), rows, width);
   auto sums = at::empty({parts, width}, x.options().dtype(at::kFloat));
-  kernels::row_sum_cuda({.type = row_type(x),
+  kernels::row_sum_cuda({.type = element_of(x),
                          .x = x.const_data_ptr(),
                          .sums = sums.mutable_data_ptr<float>(),
                          .rows = rows,
@@ -57,9 +57,10 @@ struct Gradient : torch::autograd::Function<Gradient> {
 };
 
 bool fits(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  return x.is_cuda() && x.dim() >= 2 && x.numel() > 0 && bias.defined() && has_row_type(x) &&
-         weight.scalar_type() == x.scalar_type() && bias.scalar_type() == x.scalar_type() &&
-         at::GradMode::is_enabled() && kernels::rows_fit(row_type(x), weight.size(0));
+  return x.is_cuda() && x.dim() >= 2 && x.numel() > 0 && bias.defined() &&
+         at::isFloatingType(x.scalar_type()) && weight.scalar_type() == x.scalar_type() &&
+         bias.scalar_type() == x.scalar_type() && at::GradMode::is_enabled() &&
+         kernels::rows_fit(element_of(x), weight.size(0));
 }
 
 }  // namespace

@@ -21,11 +21,11 @@ namespace {
 using torch::autograd::AutogradContext, torch::autograd::variable_list;
 
 bool fits(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  if (!x.is_cuda() || x.numel() == 0 || !has_row_type(x)) return false;
+  if (!x.is_cuda() || x.numel() == 0 || !at::isFloatingType(x.scalar_type())) return false;
   for (const auto& vector : {weight, bias})
     if (vector.scalar_type() != x.scalar_type() || !vector.is_contiguous() || !is_aligned(vector))
       return false;
-  return kernels::rows_fit(row_type(x), x.size(-1));
+  return kernels::rows_fit(element_of(x), x.size(-1));
 }
 
 struct Normed : torch::autograd::Function<Normed> {
@@ -36,7 +36,7 @@ struct Normed : torch::autograd::Function<Normed> {
     const int64_t width = x.size(-1), rows = x.numel() / width;
     auto y = at::empty_like(x);
     auto mean = at::empty({rows}, x.options().dtype(at::kFloat)), rstd = at::empty_like(mean);
-    kernels::layer_norm_cuda({.type = row_type(x),
+    kernels::layer_norm_cuda({.type = element_of(x),
                               .x = x.const_data_ptr(),
                               .weight = weight.const_data_ptr(),
                               .bias = bias.const_data_ptr(),
@@ -69,10 +69,10 @@ struct Normed : torch::autograd::Function<Normed> {
     const c10::cuda::CUDAGuard guard(x.device());
     const auto dy = dense_rows(gradients[0]);
     const int64_t width = x.size(-1), rows = x.numel() / width;
-    const int64_t parts = kernels::row_parts(row_type(x), rows, width);
+    const int64_t parts = kernels::row_parts(element_of(x), rows, width);
     auto dx = at::empty_like(x);
     auto sums = at::empty({parts, 2, width}, mean.options());
-    kernels::layer_norm_backward_cuda({.type = row_type(x),
+    kernels::layer_norm_backward_cuda({.type = element_of(x),
                                        .x = x.const_data_ptr(),
                                        .weight = weight.const_data_ptr(),
                                        .dy = dy.const_data_ptr(),

@@ -3,11 +3,10 @@
 #include <ATen/core/Tensor.h>
 
 #include "longbow/kernels/rows.h"
+#include "longbow/ops/element.h"
 
 namespace longbow {
 
-bool has_row_type(const at::Tensor& x);  // one that the kernels know
-kernels::RowType row_type(const at::Tensor& x);
 bool is_aligned(const at::Tensor& x);  // at an address that can be read 16 bytes at a time
 // Rows without gaps at such an address.
 at::Tensor dense_rows(const at::Tensor& x);

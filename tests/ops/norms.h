@@ -18,7 +18,9 @@ struct NormInputs {
 
 template <class F>
 Normed normed(const NormInputs& in, const at::TensorOptions& options, const F& norm) {
-  const auto given = [&](const at::Tensor& t) { return t.to(options, false, true).requires_grad_(); };
+  const auto given = [&](const at::Tensor& t) {
+    return t.to(options, false, true).requires_grad_();
+  };
   const auto x = given(in.x), weight = given(in.weight), bias = given(in.bias);
   const auto y = norm(x, weight, bias);
   y.backward(in.dy.to(options));

@@ -18,8 +18,8 @@ constexpr int kPack = 16 / sizeof(T);
 struct Deal {
   int lanes, packs;
 };
-__host__ Deal deal_of(RowType type, int64_t width) {
-  const int64_t pack = type == RowType::float32 ? 4 : 8;
+__host__ Deal deal_of(Element type, int64_t width) {
+  const int64_t pack = type == Element::float32 ? 4 : 8;
   if (width <= 0 || width % pack != 0) return {0, 0};
   const int64_t packs = width / pack;
   int64_t lanes = 1;
@@ -192,20 +192,21 @@ void with_packs(int packs, const F& body) {
   body.template operator()<T, 4>();
 }
 template <class F>
-void with_types(RowType type, int packs, const F& body) {
-  if (type == RowType::float32) return with_packs<float>(packs, body);
-  if (type == RowType::bfloat16) return with_packs<__nv_bfloat16>(packs, body);
+void with_types(Element type, int packs, const F& body) {
+  if (type == Element::float32) return with_packs<float>(packs, body);
+  if (type == Element::bfloat16) return with_packs<__nv_bfloat16>(packs, body);
   with_packs<__half>(packs, body);
 }
 
 }  // namespace
 
-bool rows_fit(RowType type, int64_t width) noexcept {
+bool rows_fit(Element type, int64_t width) noexcept {
   const auto deal = deal_of(type, width);
-  return deal.lanes > 0 && deal.packs <= (type == RowType::float32 ? 8 : 4);
+  return type != Element::float64 && deal.lanes > 0 &&
+         deal.packs <= (type == Element::float32 ? 8 : 4);
 }
 
-int64_t row_parts(RowType type, int64_t rows, int64_t width) noexcept {
+int64_t row_parts(Element type, int64_t rows, int64_t width) noexcept {
   constexpr int64_t kMost = 264;  // two blocks for each multiprocessor of a large GPU
   const int64_t threads = rows * deal_of(type, width).lanes;
   const int64_t blocks = (threads + kThreads - 1) / kThreads;
