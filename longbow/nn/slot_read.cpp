@@ -110,9 +110,9 @@ struct SlotRead : torch::autograd::Function<SlotRead> {
   }
 };
 
-// As many tokens as keep their weights in a cache.
+// As many tokens as keep their weights in a cache, or keep a GPU busy while the next are prepared.
 int64_t suitable_piece(const Tensor& x, int64_t row) {
-  const int64_t weights = x.is_cuda() ? int64_t{1} << 23 : int64_t{1} << 18;
+  const int64_t weights = x.is_cuda() ? int64_t{1} << 24 : int64_t{1} << 18;
   return std::clamp<int64_t>(weights / (row * x.size(0)), 16, std::max<int64_t>(x.size(1), 16));
 }
 
