@@ -13,11 +13,13 @@ struct ArenaConfig {
 };
 template <class V>
 void fields(V& v, ArenaConfig& c) {
-  v("name", c.name, "of the arena, for the report");
+  v("name", c.name, "of the arena: its report's title and, without --out, its folder in runs/");
   v("common", c.common, "a run config that all tasks start from");
-  v("tasks", c.tasks, "task name: run config");
-  v("mechanisms", c.mechanisms, "names, or maps {name: linformer, rank: 32, label: linformer 32}");
-  v("seeds", c.seeds, "one run of every cell for each");
+  v("tasks", c.tasks,
+    "a run config, over `common`, for each name; `task` in it defaults to the name");
+  v("mechanisms", c.mechanisms,
+    "each a name, or a map as model.attention takes it with a `label` of its own");
+  v("seeds", c.seeds, "every cell runs once with each of them");
 }
 
 struct ArenaCell {

@@ -36,7 +36,7 @@ inline Range above(double least) {
 // One line of documentation, as `describe` and the mechanism pages print it.
 struct FieldDoc {
   std::string name;      // dotted for nested structs
-  std::string type;      // integer, number, boolean, string, one of a|b, list of …, map
+  std::string type;      // integer, number, boolean, string, one of a|b, list of …, map, any
   std::string fallback;  // the default, as YAML
   std::string range;     // "1..65536", "> 0", ""
   std::string meaning;
@@ -231,17 +231,23 @@ class Describer {
         docs_.push_back(std::move(doc));
       }
     } else {
-      docs_.push_back(
-          {name, type_of<T>(), fallback_of(value), detail::range_text(limits), meaning});
+      docs_.push_back({name, is_open_map(value) ? "map" : type_of<T>(), fallback_of(value),
+                       detail::range_text(limits), meaning});
     }
   }
   std::vector<FieldDoc> take() { return std::move(docs_); }
 
  private:
+  // A tree that is an empty map unless told otherwise is one of any keys.
+  template <class T>
+  static bool is_open_map(const T& value) {
+    if constexpr (std::is_same_v<T, Node>) return value.is_map() && value.entries.empty();
+    return false;
+  }
   template <class T>
   static std::string type_of() {
     if constexpr (std::is_same_v<T, Node>)
-      return "map";
+      return "any";
     else if constexpr (detail::is_optional<T>::value)
       return type_of<typename T::value_type>();
     else if constexpr (detail::is_vector<T>::value)

@@ -18,7 +18,7 @@ void fields(V& v, CountConfig& c) {
   v("test", c.test, "test samples", range(1, 1e8));
   v("words", c.words, "different tokens beside the marked one", range(1, 60000));
   v("length", c.length, "tokens of a sequence", range(1, 1e6));
-  v("length_min", c.length_min, "fewest, their number then varies; 0: always `length`",
+  v("length_min", c.length_min, "fewest tokens, their number then varies; 0 = always `length`",
     range(0, 1e6));
   v("pairs", c.pairs, "two sequences; the value is 1 - |share - other share|");
 }

@@ -14,7 +14,7 @@ struct LoaderConfig {
 };
 template <class V>
 void fields(V& v, LoaderConfig& c) {
-  v("threads", c.threads, "threads that prepare batches; 0: the trainer's own", range(0, 256));
+  v("threads", c.threads, "threads that prepare batches; 0 = the trainer's own", range(0, 256));
   v("prefetch", c.prefetch, "batches prepared ahead", range(1, 1024));
 }
 

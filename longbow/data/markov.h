@@ -26,7 +26,7 @@ void fields(V& v, MarkovConfig& c) {
   v("followers", c.followers, "words that may follow a word", range(1, 256));
   v("branches", c.branches, "words that may follow a pair of words", range(1, 256));
   v("length", c.length, "words of a sample", range(2, 1e6));
-  v("length_min", c.length_min, "fewest words, their number then varies; 0: always `length`",
+  v("length_min", c.length_min, "fewest words, their number then varies; 0 = always `length`",
     range(0, 1e6));
 }
 

@@ -19,7 +19,7 @@ void fields(V& v, MatchConfig& c) {
   v("topics", c.topics, "different topics", range(2, 10000));
   v("words", c.words, "words of a topic", range(1, 10000));
   v("length", c.length, "tokens of a sequence", range(1, 1e6));
-  v("length_min", c.length_min, "fewest, their number then varies; 0: always `length`",
+  v("length_min", c.length_min, "fewest tokens, their number then varies; 0 = always `length`",
     range(0, 1e6));
   v("purity", c.purity, "least share of the tokens that are words of the topic, above a half",
     range(0.5, 1));

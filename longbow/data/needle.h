@@ -18,10 +18,10 @@ void fields(V& v, NeedleConfig& c) {
   v("words", c.words, "different filler words", range(1, 30000));
   v("answers", c.answers, "different answer words", range(1, 30000));
   v("length", c.length, "tokens of a sequence", range(2, 1e6));
-  v("length_min", c.length_min, "fewest, their number then varies; 0: always `length`",
+  v("length_min", c.length_min, "fewest tokens, their number then varies; 0 = always `length`",
     range(0, 1e6));
-  v("width", c.width, "tokens of the longest span", range(1, 1e6));
-  v("noise", c.noise, "share of the other tokens that are answer words too", range(0, 1));
+  v("width", c.width, "most answer words behind the marker", range(1, 1e6));
+  v("noise", c.noise, "share of the tokens elsewhere that are answer words too", range(0, 1));
 }
 
 // Two targets a sample: the first and the last place of the span. The marker has the id 1, filler

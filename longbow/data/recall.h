@@ -27,7 +27,7 @@ void fields(V& v, RecallConfig& c) {
   v("keys", c.keys, "different keys", range(1, 60000));
   v("values", c.values, "different values, the classes", range(1, 60000));
   v("pairs", c.pairs, "pairs shown, each key at most once", range(1, 60000));
-  v("pairs_min", c.pairs_min, "fewest pairs shown, their number then varies; 0: always `pairs`",
+  v("pairs_min", c.pairs_min, "fewest pairs shown, their number then varies; 0 = always `pairs`",
     range(0, 60000));
   v("queries", c.queries, "keys asked for", range(1, 60000));
   v("joint", c.joint, "a pair is one token instead of two, so that one layer can solve the task");

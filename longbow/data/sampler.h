@@ -18,10 +18,11 @@ struct SamplerConfig {
 template <class V>
 void fields(V& v, SamplerConfig& c) {
   v("batch_size", c.batch_size, "samples per batch", range(1, 1e6));
-  v("bucket", c.bucket, "lengths are padded to a multiple of this", range(1, 1e6));
-  v("lengths", c.lengths, "padded lengths, rising; empty: multiples of `bucket`", range(1, 1e9));
-  v("shuffle", c.shuffle, "a new order every epoch");
-  v("drop_last", c.drop_last, "leave out the batches that are not full");
+  v("bucket", c.bucket, "sequences are padded to a multiple of so many tokens", range(1, 1e6));
+  v("lengths", c.lengths, "padded lengths in tokens, rising; empty: multiples of `bucket`",
+    range(1, 1e9));
+  v("shuffle", c.shuffle, "a new order of the samples every epoch");
+  v("drop_last", c.drop_last, "leave out batches that are not full");
 }
 
 struct SamplerPosition {

@@ -32,10 +32,14 @@ struct DataConfig {
 };
 template <class V>
 void fields(V& v, DataConfig& c) {
-  v("name", c.name, "data set; `longbow data list` names them");
-  v("path", c.path, "folder with its files; empty: generate it in memory");
+  v("name", c.name, "the data set; leave it out of a run config, where it is the task");
+  v("path", c.path,
+    "folder with its files, from `longbow data make`; relative to the config; empty: generate in "
+    "memory");
   v("seed", c.seed, "of the generator, when the data is generated in memory", at_least(0));
-  v("max_tokens", c.max_tokens, "longer samples are cut on the right; 0: never", at_least(0));
+  v("max_tokens", c.max_tokens,
+    "listops, markov: longer samples are cut on the right; 0 = never; the others refuse to be cut",
+    at_least(0));
   v("listops", c.listops, "generator options of listops");
   v("recall", c.recall, "generator options of recall");
   v("match", c.match, "generator options of match");

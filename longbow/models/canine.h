@@ -28,15 +28,20 @@ struct CanineConfig {
 template <class V>
 void fields(V& v, CanineConfig& c) {
   fields(v, c.encoder);
-  v("hashes", c.hashes, "hash tables K; the width is a multiple of it", range(1, 16));
+  v("hashes", c.hashes, "hash tables K, with fixed multipliers; the width is a multiple of it",
+    range(1, 16));
   v("buckets", c.buckets, "rows of each hash table", range(1, 1 << 30));
   v("rate", c.rate, "characters of a molecule r", range(1, 1024));
   v("kernel", c.kernel, "characters that the convolution of the up-sampling sees", range(1, 1024));
   v("token_types", c.token_types, "kinds of segments that a character can belong to",
     range(1, 65536));
-  v("molecules", c.molecules, "as padding wants it, or as the published implementations have it");
-  v("first", c.first, "the mechanism of the layer over characters before the down-sampling");
-  v("last", c.last, "the mechanism of the layer over characters after the up-sampling");
+  v("molecules", c.molecules,
+    "aligned: every molecule with a real character counts, so that padding is invisible; shifted: "
+    "as published, without the last chunk and with its mask one slot off");
+  v("first", c.first,
+    "the mechanism of the layer before the down-sampling; with local, `all_read_first` and "
+    "`first_reads_all` make the first character global");
+  v("last", c.last, "the mechanism of the layer after the up-sampling");
 }
 
 // UserError with file and line where a mechanism does not exist or has wrong options, and where the

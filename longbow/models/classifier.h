@@ -13,8 +13,11 @@ struct ClassifierConfig {
 template <class V>
 void fields(V& v, ClassifierConfig& c) {
   fields(v, c.encoder);
-  v("pooling", c.pooling, "of the tokens before the head; none = a class for every token");
-  v("pooler", c.pooler, "a linear layer and tanh behind the pooling, as in BERT");
+  v("pooling", c.pooling,
+    "of the tokens before the head; attention reads them with one learned query; none = an answer "
+    "for every token, which data with a target for each token needs");
+  v("pooler", c.pooler,
+    "a linear layer and tanh behind the pooling; with `pooling: first` it is BERT's");
   v("head", c.head, "width of a hidden layer in the head; 0 = none", at_least(0));
 }
 

@@ -16,16 +16,19 @@ template <class V>
 void fields(V& v, DecoderConfig& c) {
   v("width", c.width, "model width C", range(1, 65536));
   v("heads", c.heads, "attention heads H", range(1, 1024));
-  v("head_width", c.head_width, "width of a head D; 0 = width / heads", at_least(0));
+  v("head_width", c.head_width, "head width D; 0 = width / heads", at_least(0));
   v("layers", c.layers, "blocks in the stack", range(1, 1024));
-  v("max_length", c.max_length, "longest sequence; 0 = the longest of the data", at_least(0));
+  v("max_length", c.max_length,
+    "longest sequence in tokens; 0 = the longest of the data, rounded up to train.bucket",
+    at_least(0));
   v("bias", c.bias, "biases on the attention projections");
-  v("positions", c.positions, "what is added to the embeddings");
-  v("init", c.init, "initial values of the matrices");
-  v("embedding_dropout", c.embedding_dropout, "rate on the embeddings", range(0, 0.99));
+  v("positions", c.positions, "as in the encoder; axial ones are refused");
+  v("init", c.init, "initial values, as in the encoder");
+  v("embedding_dropout", c.embedding_dropout, "dropout rate on the embeddings", range(0, 0.99));
   v("block", c.block, "residuals and feed-forward");
-  v("attention", c.attention, "mechanism of the self-attention; it must be causal");
-  v("cross_attention", c.cross_attention, "mechanism that reads the encoder's output");
+  v("attention", c.attention, "mechanism of the self-attention: causal, with a decoding state");
+  v("cross_attention", c.cross_attention,
+    "mechanism that reads the encoder's output, with a decoding state");
 }
 
 // UserError with file and line when a layer's mechanism does not exist, has wrong options, is not

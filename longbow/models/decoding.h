@@ -32,22 +32,23 @@ struct DecodingConfig {
 };
 template <class V>
 void fields(V& v, DecodingConfig& c) {
-  v("method", c.method, "the best token each time, beam search, or a random token");
+  v("method", c.method,
+    "the most probable token each time, beam search, or a token drawn at random");
   v("max_length", c.max_length, "most tokens to write, the end included; 0 = what the model holds",
     at_least(0));
-  v("min_length", c.min_length, "fewest tokens before the end", at_least(0));
+  v("min_length", c.min_length, "fewest tokens to write before the end", at_least(0));
   v("n_best", c.n_best, "texts to keep: the best of a beam, or independent samples",
     range(1, 1024));
   v("beams", c.beams, "texts that beam search follows at once", range(1, 1024));
   v("penalty", c.penalty,
     "log-probabilities are divided by ((5 + length) / 6)^alpha, or by length^alpha");
-  v("length_penalty", c.length_penalty, "alpha; 0 = no penalty", range(0, 10));
+  v("length_penalty", c.length_penalty, "alpha of `penalty`; 0 = no penalty", range(0, 10));
   v("early_stopping", c.early_stopping,
-    "a search ends with as many finished texts as beams; otherwise when no other can become "
+    "beam search ends with as many finished texts as beams; false: when no other can become "
     "better");
-  v("temperature", c.temperature, "of a sample: logits are divided by it", range(1e-6, 1e6));
-  v("top_k", c.top_k, "sample among the k most probable tokens; 0 = all", at_least(0));
-  v("top_p", c.top_p, "sample among the fewest tokens whose probabilities reach this sum",
+  v("temperature", c.temperature, "sample: logits are divided by it", range(1e-6, 1e6));
+  v("top_k", c.top_k, "sample: among the k most probable tokens; 0 = all", at_least(0));
+  v("top_p", c.top_p, "sample: among the fewest tokens whose probabilities reach this sum",
     range(1e-6, 1));
 }
 // UserError where the options contradict each other; `tree` is where they were read from.

@@ -30,8 +30,10 @@ struct AxialConfig {
 };
 template <class V>
 void fields(V& v, AxialConfig& c) {
-  v("rows", c.rows, "of the layout; 0 = as many as max_length needs", at_least(0));
-  v("columns", c.columns, "of the layout; 0 = as many as max_length needs, near a square",
+  v("rows", c.rows,
+    "rows that the sequence is laid out in, one after the other; 0 = as many as max_length needs",
+    at_least(0));
+  v("columns", c.columns, "tokens of a row; 0 = as many as max_length needs, near a square",
     at_least(0));
   v("join", c.join, "add the positions of row and column, or lay them side by side");
   v("row_width", c.row_width, "channels of the row where they lie side by side; 0 = half",
@@ -56,26 +58,32 @@ template <class V>
 void fields(V& v, EncoderConfig& c) {
   v("width", c.width, "model width C", range(1, 65536));
   v("heads", c.heads, "attention heads H", range(1, 1024));
-  v("head_width", c.head_width, "width of a head D; 0 = width / heads", at_least(0));
+  v("head_width", c.head_width, "head width D; 0 = width / heads", at_least(0));
   v("layers", c.layers, "blocks in the stack", range(1, 1024));
-  v("max_length", c.max_length, "longest sequence; 0 = the longest of the data", at_least(0));
-  v("causal", c.causal, "tokens see only what stands before them");
+  v("max_length", c.max_length,
+    "longest sequence in tokens; 0 = the longest of the data, rounded up to train.bucket",
+    at_least(0));
+  v("causal", c.causal, "tokens see themselves and what stands before them, nothing after");
   v("bias", c.bias, "biases on the attention projections");
-  v("positions", c.positions, "added to the embeddings, or by rotation of queries and keys");
+  v("positions", c.positions,
+    "added to the embeddings; rotary ones turn queries and keys in every layer instead");
   v("rotary", c.rotary, "rotary positions");
   v("axial", c.axial, "axial positions");
-  v("segments", c.segments, "kinds of segments whose embeddings are added; 0 = none", at_least(0));
-  v("init", c.init, "initial values of the matrices");
-  v("embedding_width", c.embedding_width,
-    "of all embeddings, projected where it is not the model width; 0 = the model width",
+  v("segments", c.segments, "kinds of segments whose embeddings are added; 0 = none are read",
     at_least(0));
-  v("embedding_norm", c.embedding_norm, "a LayerNorm after the sum of the embeddings");
+  v("init", c.init,
+    "initial values: normal with deviation 0.02; Xavier uniform; the same with word embeddings of "
+    "deviation 1; what the mechanism's paper says, else Xavier uniform");
+  v("embedding_width", c.embedding_width,
+    "width of word, position and segment embeddings, projected to the model width; 0 = the model "
+    "width itself",
+    at_least(0));
+  v("embedding_norm", c.embedding_norm, "a LayerNorm over the sum of the embeddings, as in BERT");
   v("embedding_scale", c.embedding_scale, "multiply word embeddings by the root of their width");
   v("zero_padding", c.zero_padding, "the embedding of token 0 is zero and stays so");
-  v("embedding_dropout", c.embedding_dropout, "rate on the embeddings", range(0, 0.99));
+  v("embedding_dropout", c.embedding_dropout, "dropout rate on the embeddings", range(0, 0.99));
   v("block", c.block, "residuals and feed-forward");
-  v("attention", c.attention,
-    "a mechanism: {name: linformer, rank: 64}, with per_layer, or a list by layers");
+  v("attention", c.attention, "the mechanism: a name, a map with its options, or a list by layers");
 }
 
 // UserError with file and line when a layer's mechanism does not exist, has wrong options, or

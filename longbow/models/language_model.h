@@ -10,9 +10,9 @@ struct LanguageHeadConfig {
 };
 template <class V>
 void fields(V& v, LanguageHeadConfig& c) {
-  v("tied", c.tied, "the output matrix is that of the words");
+  v("tied", c.tied, "the output matrix is that of the word embeddings");
   v("transform", c.transform, "a layer, an activation and a norm before the output matrix");
-  v("head_activation", c.activation, "of that layer");
+  v("head_activation", c.activation, "of the layer of `transform`");
 }
 
 // Which word stands at a token: Linear, activation and LayerNorm where there is a transform, then

@@ -18,8 +18,8 @@ void fields(V& v, GeneratorConfig& c) {
   v("width", c.width, "of the generator; 0 = a quarter of the model's", at_least(0));
   v("heads", c.heads, "of the generator; 0 = a quarter of the model's, at least 1", at_least(0));
   v("layers", c.layers, "of the generator; 0 = as many as the model's", at_least(0));
-  v("attention", c.attention, "of the generator; none = the model's");
-  v("shared", c.shared, "one word matrix for both");
+  v("attention", c.attention, "mechanism of the generator; none = the model's");
+  v("shared", c.shared, "one matrix of word embeddings for generator and model");
 }
 
 struct ReplacedTokenConfig {

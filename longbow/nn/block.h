@@ -31,21 +31,23 @@ struct BlockConfig {
 template <class V>
 void fields(V& v, BlockConfig& c) {
   v("residual", c.residual,
-    "x + F(LN x), LN(x + F(x)), x + alpha F(x) with a learned alpha, or two streams that need no "
-    "stored activations");
+    "x + F(LN x), LN(x + F(x)), x + alpha F(x) with a learned alpha, or two streams whose "
+    "activations are rebuilt in the backward pass");
   v("feed_forward", c.feed_forward.width,
     "width of the feed-forward layer; 0 = four times the model width", at_least(0));
-  v("feed_forward_kind", c.feed_forward.kind, "two matrices, gated, sparse, or none at all");
+  v("feed_forward_kind", c.feed_forward.kind,
+    "two matrices, gated, one working unit in each group, or no such layer");
   v("activation", c.feed_forward.activation, "of the feed-forward layer");
   v("feed_forward_chunk", c.feed_forward.chunk,
     "tokens fed forward at a time, recomputed in the backward pass; 0 = all", at_least(0));
   v("sparse", c.feed_forward.sparse, "the sparse feed-forward layer");
   v("convolution", c.convolution, "over the (normalised) input of the mixer, where there is one");
-  v("dropout", c.dropout, "rate on the output of each sub-layer", range(0, 0.99));
-  v("rezero_start", c.rezero_start, "alpha at the start");
-  v("norm_epsilon", c.norm_epsilon, "inside the roots of the norms", range(1e-15, 1));
+  v("dropout", c.dropout, "dropout rate on the output of each sub-layer", range(0, 0.99));
+  v("rezero_start", c.rezero_start, "rezero: alpha at the start");
+  v("norm_epsilon", c.norm_epsilon, "added to the variance in all norms", range(1e-15, 1));
   v("recompute", c.recompute,
-    "activations to compute again in the backward pass instead of keeping them");
+    "what is computed again in the backward pass instead of kept: nothing, a whole block, or its "
+    "mixer");
 }
 
 // A mixer and a feed-forward layer with their residuals. A reversible block works on two streams

@@ -35,10 +35,11 @@ struct SparseUnits {
 };
 template <class V>
 void fields(V& v, SparseUnits& c) {
-  v("group", c.group, "units of which one works", at_least(1));
+  v("group", c.group, "units of which one works for a token", at_least(1));
   v("rank", c.rank, "inner width of the controller; 0 = width / group, at least 1", at_least(0));
   v("controller", c.controller,
-    "noise scaled by the temperature and a soft mask without noise, or a Gumbel softmax");
+    "of the training: noise scaled by the temperature and a soft mask without noise, or a Gumbel "
+    "softmax");
   v("temperature", c.temperature, "of the noise, or of the Gumbel softmax", range(1e-6, 100));
   v("hard", c.hard, "probability of a hard choice in a training step; otherwise the mask is soft",
     range(0, 1));

@@ -28,10 +28,11 @@ struct Rotary {
 };
 template <class V>
 void fields(V& v, Rotary& c) {
-  v("base", c.base, "b in the angles t b^(-2 i / r)", above(1));
-  v("share", c.share, "of a head's channels that are rotated; the others know no position",
+  v("base", c.base, "b in the angles t b^(-2 i / r) of plane i at position t", above(1));
+  v("share", c.share,
+    "share of a head's channels that are rotated, r of them; the others know no position",
     Range{0, 1, true});
-  v("planes", c.planes, "neighbouring channels are rotated together, or those of two halves");
+  v("planes", c.planes, "channels 2 i and 2 i + 1 are a plane, or i and i + r / 2");
 }
 
 }  // namespace longbow

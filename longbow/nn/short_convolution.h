@@ -9,7 +9,9 @@ struct ConvolutionConfig {
 };
 template <class V>
 void fields(V& v, ConvolutionConfig& c) {
-  v("width", c.width, "tokens that each token is mixed with before the mixer; 0 = none",
+  v("width", c.width,
+    "taps, for each channel, of a convolution over the tokens before the mixer, of its normalised "
+    "input; causal models look back, others around; 0 = none",
     range(0, 1024));
 }
 

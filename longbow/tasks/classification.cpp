@@ -16,7 +16,7 @@ struct ClassificationConfig {
 template <class V>
 void fields(V& v, ClassificationConfig& c) {
   fields(v, c.model);
-  v("metric", c.metric, "what weights are chosen by");
+  v("metric", c.metric, "of the validation split, what the best weights are chosen by");
 }
 
 class Classification : public Task {

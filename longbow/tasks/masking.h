@@ -14,7 +14,7 @@ struct MaskingConfig {
 };
 template <class V>
 void fields(V& v, MaskingConfig& c) {
-  v("share", c.share, "of the tokens that must be guessed", range(1e-6, 1));
+  v("share", c.share, "share of the tokens that must be guessed", range(1e-6, 1));
   v("masked", c.masked, "share of those that the mask token stands for", range(0, 1));
   v("random", c.random, "share of those that a random token stands for; the rest stays",
     range(0, 1));

@@ -16,7 +16,7 @@ struct PairsConfig {
 template <class V>
 void fields(V& v, PairsConfig& c) {
   fields(v, c.sequences);
-  v("metric", c.metric, "what weights are chosen by");
+  v("metric", c.metric, "of the validation split, what the best weights are chosen by");
 }
 
 class Pairs : public Task {

@@ -16,7 +16,8 @@ struct RegressionConfig {
 template <class V>
 void fields(V& v, RegressionConfig& c) {
   fields(v, c.sequences);
-  v("range", c.range, "least and largest value, [0, 5]: a sigmoid keeps between; empty: any value");
+  v("range", c.range,
+    "two rising numbers, [0, 5]: a sigmoid keeps values between them; empty: any value");
 }
 
 void check(const RegressionConfig& config, const Node& tree) {

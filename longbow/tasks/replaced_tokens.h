@@ -14,9 +14,9 @@ template <class V>
 void fields(V& v, ReplacedTokensConfig& c) {
   fields(v, c.model);
   v("masking", c.masking, "which tokens the generator fills");
-  v("generator_weight", c.generator_weight, "of the generator's loss, a mean over hidden tokens",
-    at_least(0));
-  v("detector_weight", c.detector_weight, "of the detector's loss, a mean over all tokens",
+  v("generator_weight", c.generator_weight,
+    "factor on the generator's loss, a mean over hidden tokens", at_least(0));
+  v("detector_weight", c.detector_weight, "factor on the detector's loss, a mean over all tokens",
     at_least(0));
 }
 

@@ -20,10 +20,9 @@ template <class V>
 void fields(V& v, SequencesConfig& c) {
   fields(v, c.model.towers);
   v("pairs", c.pairs,
-    "of sequences are read each through the encoder, or both as one sequence with a separator");
+    "each sequence of a pair through the same encoder, or both as one sequence with a separator");
   v("features", c.model.features,
-    "what the head sees of two towers u and v: [u, v], u v, u - v, "
-    "|u - v|");
+    "what the head sees of two towers u and v, joined: [u, v], u v, u - v, |u - v|");
 }
 
 // UserError when the encoder cannot be built, or does not give one row a sample.

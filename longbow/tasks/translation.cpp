@@ -17,7 +17,7 @@ void fields(V& v, Config& c) {
   fields(v, c.model);
   v("decoding", c.decoding, "how targets are written");
   v("exact_match", c.exact_match,
-    "evaluations also count the targets that greedy decoding gets right as a whole");
+    "evaluations also write every target with greedy decoding and count those without a mistake");
 }
 
 void check(const Config& config, const Node& tree) {

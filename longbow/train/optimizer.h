@@ -35,7 +35,7 @@ struct SgdConfig {
 template <class V>
 void fields(V& v, SgdConfig& c) {
   v("momentum", c.momentum, "share of the last move in the next one", range(0, 0.999999));
-  v("dampening", c.dampening, "share of a gradient that is left out of the momentum", range(0, 1));
+  v("dampening", c.dampening, "share of a gradient that is left out of the next move", range(0, 1));
   v("nesterov", c.nesterov, "look ahead along the momentum");
 }
 
@@ -45,10 +45,11 @@ struct AdafactorConfig {
 };
 template <class V>
 void fields(V& v, AdafactorConfig& c) {
-  v("decay_exponent", c.decay_exponent, "the squared mean forgets 1 - step^exponent", range(-1, 0));
+  v("decay_exponent", c.decay_exponent, "the mean of squares keeps 1 - step^exponent of itself",
+    range(-1, 0));
   v("epsilon", c.epsilon,
-    "least root of a squared mean, or added to the squares (transformers); 0 = the epsilon of the "
-    "type, or 1e-30",
+    "least root of a mean of squares, 0 = the epsilon of the type; transformers: added to the "
+    "squares, 0 = 1e-30",
     at_least(0));
   v("smallest_scale", c.smallest_scale, "least size of a weight that its rate is multiplied by",
     at_least(0));
@@ -56,7 +57,8 @@ void fields(V& v, AdafactorConfig& c) {
   v("beta1", c.beta1, "transformers: decay of the mean of the moves; 0 = none", range(0, 0.999999));
   v("scale_parameter", c.scale_parameter, "transformers: multiply the rate by the weight's size");
   v("relative_step", c.relative_step,
-    "transformers: the rate is min(0.01, 1 / sqrt(step)); learning_rate is not used");
+    "transformers: the rate is min(0.01, 1 / sqrt(step)); learning_rate and its decay are not "
+    "used");
   v("warmup_init", c.warmup_init, "transformers: the 0.01 of relative_step is 1e-6 times the step");
 }
 
@@ -83,16 +85,22 @@ struct OptimizerConfig {
 };
 template <class V>
 void fields(V& v, OptimizerConfig& c) {
-  v("optimizer", c.optimizer, "what moves the weights");
+  v("optimizer", c.optimizer,
+    "what moves the weights: those of PyTorch, and Adafactor also as Hugging Face's transformers "
+    "has it");
   v("learning_rate", c.learning_rate, "peak learning rate", above(0));
   v("weight_decay", c.weight_decay,
-    "decay of matrices, decoupled in adamw and adafactor, else added to the gradient; biases and "
-    "norms have none",
+    "decoupled in adamw and both adafactors, else added to the gradient; biases, norms and rezero "
+    "scales have none",
     at_least(0));
-  v("beta1", c.beta1, "decay of the gradient mean", range(0, 0.999999));
-  v("beta2", c.beta2, "decay of the squared gradient mean", range(0, 0.999999));
+  v("beta1", c.beta1, "decay of the mean of the gradients; adamw, adam, nadam, radam",
+    range(0, 0.999999));
+  v("beta2", c.beta2, "decay of the mean of their squares; adamw, adam, nadam, radam",
+    range(0, 0.999999));
   v("epsilon", c.epsilon, "added to the root of the squared mean", above(0));
-  v("clip", c.clip, "largest global gradient norm; 0 = no clipping", at_least(0));
+  v("clip", c.clip,
+    "largest norm of all gradients together; larger ones are scaled down; 0 = no clipping",
+    at_least(0));
   v("amsgrad", c.amsgrad, "adam, adamw: divide by the largest squared mean so far");
   v("sgd", c.sgd, "options of sgd");
   v("adafactor", c.adafactor, "options of adafactor and adafactor_transformers");

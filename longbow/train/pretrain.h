@@ -23,13 +23,15 @@ template <class V>
 void fields(V& v, PretrainConfig& c) {
   v("objective", c.objective, "causal_lm, masked_lm or replaced_tokens; empty: no pretraining");
   v("model", c.model, "options of that objective, over the encoder of the run");
-  v("max_steps", c.max_steps, "as in train; none = the same", at_least(1));
-  v("learning_rate", c.learning_rate, "as in train; none = the same", above(0));
-  v("warmup_steps", c.warmup_steps, "as in train; none = the same", at_least(0));
-  v("weight_decay", c.weight_decay, "as in train; none = the same", at_least(0));
-  v("batch_size", c.batch_size, "as in train; none = the same", range(1, 1e6));
-  v("evaluate_every", c.evaluate_every, "as in train; none = the same", at_least(0));
-  v("checkpoint_every", c.checkpoint_every, "as in train; none = the same", at_least(0));
+  v("max_steps", c.max_steps, "optimiser steps; none = that of train", at_least(1));
+  v("learning_rate", c.learning_rate, "peak learning rate; none = that of train", above(0));
+  v("warmup_steps", c.warmup_steps, "steps of linear rise; none = that of train", at_least(0));
+  v("weight_decay", c.weight_decay, "weight decay; none = that of train", at_least(0));
+  v("batch_size", c.batch_size, "samples per batch; none = that of train", range(1, 1e6));
+  v("evaluate_every", c.evaluate_every, "steps between evaluations; none = that of train",
+    at_least(0));
+  v("checkpoint_every", c.checkpoint_every, "steps between checkpoints; none = that of train",
+    at_least(0));
 }
 
 // The run that pretrains: the same data, seed and encoder with another objective.

@@ -32,27 +32,32 @@ struct TrainConfig {
 };
 template <class V>
 void fields(V& v, TrainConfig& c) {
-  v("max_steps", c.max_steps, "optimiser steps; 0 = as many as max_epochs take", at_least(0));
+  v("max_steps", c.max_steps,
+    "optimiser steps; 0 = as many as max_epochs take, which is the default when only that is given",
+    at_least(0));
   v("max_epochs", c.max_epochs,
-    "stop after so many times through the data, if max_steps have not been done before; 0 = never",
+    "stop after so many times through the data, if max_steps have not been done before; may be a "
+    "fraction; 0 = never",
     at_least(0));
   v("accumulate", c.accumulate, "batches per step; the loss is a mean over all of them together",
     at_least(1));
   v("normalise", c.normalise,
-    "what the loss is a mean over: targets, or samples, each a mean over its targets");
-  v("label_smoothing", c.label_smoothing, "share of each target that is spread over all classes",
-    range(0, 0.99));
+    "what the loss is a mean over: all targets, or samples, each of them a mean over its targets");
+  v("label_smoothing", c.label_smoothing,
+    "share of each target that is spread over all classes, in training", range(0, 0.99));
   v("precision", c.precision, "of the forward and backward pass; weights are kept in float32");
-  v("graphs", c.graphs, "replay the step as a captured graph, on a GPU");
+  v("graphs", c.graphs, "on a GPU, capture the step as a CUDA graph and replay it");
   fields(v, c.sampler);
   fields(v, c.loader);
   v("resident", c.resident,
-    "a training set of at most so many bytes (4 a token) is kept on the GPU; 0 = none",
+    "bytes; a training set that needs no more, 4 a token, is kept on the GPU; the default is "
+    "4 GiB; 0 = never",
     at_least(0));
   fields(v, c.optimizer);
   fields(v, c.average);
   fields(v, c.schedule);
-  v("anomaly", c.anomaly, "say where the first number that is not finite comes from; slow");
+  v("anomaly", c.anomaly,
+    "end with the place that the first number which is not finite comes from; slow");
   v("events", c.events, "write an event file for TensorBoard");
   v("log_every", c.log_every, "steps between training lines in metrics.jsonl", at_least(1));
   v("evaluate_every", c.evaluate_every, "steps between evaluations; 0 = at the end only",
@@ -62,16 +67,21 @@ void fields(V& v, TrainConfig& c) {
   v("checkpoint_every", c.checkpoint_every, "steps between checkpoints; 0 = at the end only",
     at_least(0));
   v("keep_checkpoints", c.keep_checkpoints, "newest checkpoints to keep", at_least(1));
-  v("keep_every", c.keep_every, "keep those of every so many steps too; 0 = none", at_least(0));
-  v("keep_best", c.keep_best, "save one at each best evaluation too, and keep the last of them");
+  v("keep_every", c.keep_every, "also keep the checkpoints of every so many steps; 0 = none",
+    at_least(0));
+  v("keep_best", c.keep_best,
+    "also save a checkpoint at each best evaluation, and keep the last of them");
   v("patience", c.patience, "stop after so many evaluations without a better score; 0 = never",
     at_least(0));
-  v("min_delta", c.min_delta, "by how much a score must be better for patience", at_least(0));
-  v("max_seconds", c.max_seconds, "stop after so much training time; 0 = never", at_least(0));
+  v("min_delta", c.min_delta,
+    "by how much a score must be better for patience; the best weights are chosen without it",
+    at_least(0));
+  v("max_seconds", c.max_seconds,
+    "stop after so many seconds of training, evaluations not counted; 0 = never", at_least(0));
 }
 
 struct RunConfig {
-  std::string task = "listops", objective = "";
+  std::string task = "", objective = "";
   DataConfig data = {};
   Node model = Node::map();
   TrainConfig train = {};
@@ -81,14 +91,15 @@ struct RunConfig {
 };
 template <class V>
 void fields(V& v, RunConfig& c) {
-  v("task", c.task, "the data set to learn; `longbow data list` names them");
-  v("objective", c.objective, "what to learn of it; empty: what it is made for");
+  v("task", c.task, "required: the data set to learn; `longbow data list` names them");
+  v("objective", c.objective,
+    "what to learn of it, see docs/tasks.md; empty: what the data set is made for");
   v("data", c.data, "where the samples come from");
   v("model", c.model, "the model, with the options of its objective");
   v("train", c.train, "how it is trained");
   v("start", c.start, "weights that exist, to go on from");
   v("pretrain", c.pretrain, "what the encoder learns of the same data first");
-  v("seed", c.seed, "of initial values, order and dropout, each a stream of its own",
+  v("seed", c.seed, "of initial values, order of samples and dropout, each a stream of its own",
     range(0, 9007199254740992.0));
 }
 

@@ -28,14 +28,16 @@ struct StartConfig {
 template <class V>
 void fields(V& v, StartConfig& c) {
   v("from", c.from,
-    "folder of a finished run, of an imported BERT or of one of Hugging Face; empty: random "
-    "weights");
+    "folder of a finished run, of an imported BERT or of one of Hugging Face, relative to the "
+    "config; empty: random weights");
   v("positions", c.positions,
-    "learned ones behind the longest sequence of the folder: anew, or its own ones repeated");
+    "learned ones behind the longest sequence of the folder: new ones, or its own ones repeated");
   v("freeze", c.freeze,
     "the embeddings and so many lowest layers stay as they are; none = all move", at_least(0));
   v("vocabulary", c.vocabulary,
-    "of the folder's model; none = read there, with the defaults of `model`", at_least(0));
+    "words of the folder's model; noted in the config.yaml of a run, whose folder is then not read "
+    "again for defaults of `model`; leave it out",
+    at_least(0));
 }
 
 // The entries of a model part that describe its encoder.

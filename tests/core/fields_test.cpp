@@ -150,6 +150,23 @@ TEST(Fields, DescribesEveryFieldOnce) {
   EXPECT_EQ(docs[6].range, "> 0");
 }
 
+struct Trees {
+  Node open = Node::map(), named = Node::string("softmax"), filled = Node::map({{"name", Node{}}});
+};
+template <class V>
+void fields(V& v, Trees& c) {
+  v("open", c.open, "any keys");
+  v("named", c.named, "a name or more");
+  v("filled", c.filled, "a map or something else");
+}
+
+TEST(Fields, ATreeIsAMapWhereItIsAnEmptyOneByDefault) {
+  const auto docs = describe<Trees>();
+  EXPECT_EQ(docs[0].type, "map");
+  EXPECT_EQ(docs[1].type, "any");
+  EXPECT_EQ(docs[2].type, "any");
+}
+
 TEST(RangeText, ShowsBothEnds) {
   EXPECT_EQ(detail::range_text({}), "");
   EXPECT_EQ(detail::range_text(range(0, 1)), "0..1");
