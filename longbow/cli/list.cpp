@@ -3,6 +3,7 @@
 
 #include "longbow/attention/mechanism.h"
 #include "longbow/cli/commands.h"
+#include "longbow/cli/reference.h"
 #include "longbow/report/grid.h"
 
 namespace longbow::cli {
@@ -30,16 +31,10 @@ Node json_of(const Promises& p) {
 }
 
 Node json_of(const Mechanism& m) {
-  Node variants = Node::list(), options = Node::list();
+  Node variants = Node::list();
   for (const auto& variant : m.variants)
     variants.items.push_back(Node::map(
         {{"name", Node::string(variant.name)}, {"options", Node::string(variant.options)}}));
-  for (const auto& option : m.options)
-    options.items.push_back(Node::map({{"name", Node::string(option.name)},
-                                       {"type", Node::string(option.type)},
-                                       {"default", Node::string(option.fallback)},
-                                       {"range", Node::string(option.range)},
-                                       {"meaning", Node::string(option.meaning)}}));
   return Node::map({{"name", Node::string(m.name)},
                     {"family", Node::string(m.family)},
                     {"paper", Node::string(m.paper)},
@@ -49,18 +44,11 @@ Node json_of(const Mechanism& m) {
                     {"promises", json_of(m.promises({}))},
                     {"rotary", Node::boolean(m.promises({}).rotary)},
                     {"variants", variants},
-                    {"options", options}});
+                    {"options", json_rows(m.options)}});
 }
 
 const char* yes(bool value) {
   return value ? "yes" : "–";
-}
-
-// A cell of a Markdown table must not end at the bars of "one of a|b".
-std::string escaped(std::string text) {
-  for (size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2)
-    text.insert(at, "\\");
-  return text;
 }
 
 // The part of a mechanism's page that is generated: docs/mechanisms/<name>.md holds it between two
@@ -77,11 +65,7 @@ std::string page_of(const Mechanism& m) {
                       yes(p.globals), yes(p.decode), yes(p.positional));
   text += fmt::format("| rotary positions | {} |\n| time, memory | N^{:g}, N^{:g} |\n\n",
                       yes(p.rotary), p.time, p.memory);
-  text += "| option | type | default | range | meaning |\n|---|---|---|---|---|\n";
-  for (const auto& o : m.options)
-    text += fmt::format("| `{}` | {} | `{}` | {} | {} |\n", o.name, escaped(o.type), o.fallback,
-                        o.range, o.meaning);
-  return text;
+  return text + markdown_rows(m.options, "option");
 }
 
 std::string text_of(const Mechanism& m) {
@@ -98,9 +82,7 @@ std::string text_of(const Mechanism& m) {
       "  decoding state {}, knows positions {}, takes rotary ones {}, time N^{:g}, memory "
       "N^{:g}\n\nOptions\n",
       yes(p.decode), yes(p.positional), yes(p.rotary), p.time, p.memory);
-  for (const auto& o : m.options)
-    text += fmt::format("  {:<14} {} [default {}{}]: {}\n", o.name, o.type, o.fallback,
-                        o.range.empty() ? "" : ", " + o.range, o.meaning);
+  text += text_rows(m.options);
   text += "\nVariants that the laws also run\n";
   for (const auto& v : m.variants) text += fmt::format("  {:<14} {}\n", v.name, v.options);
   return text;
@@ -131,6 +113,39 @@ void print(const std::string& text) {
   fmt::print("{}", text);
 }
 
+std::string described(const Mechanism& mechanism, const DescribeCommand& command) {
+  return command.json       ? to_json(json_of(mechanism), 2) + "\n"
+         : command.markdown ? page_of(mechanism)
+                            : text_of(mechanism);
+}
+
+std::string described(const Section& section, const DescribeCommand& command) {
+  return command.json       ? to_json(json_of(section), 2) + "\n"
+         : command.markdown ? markdown_rows(section.keys, "key")
+                            : text_of(section);
+}
+
+std::string described_config(const DescribeCommand& command) {
+  if (!command.json) return command.markdown ? config_markdown() : config_text();
+  Node sections = Node::list();
+  for (const auto& section : config_sections()) sections.items.push_back(json_of(section));
+  return to_json(sections, 2) + "\n";
+}
+
+std::string described(const DescribeCommand& command) {
+  std::vector<std::string> known = {"config"};
+  if (command.name == "config") return described_config(command);
+  for (const auto& section : config_sections()) {
+    if (section.name == command.name) return described(section, command);
+    known.push_back(section.name);
+  }
+  for (const auto& mechanism : mechanisms()) {
+    if (mechanism.name == command.name) return described(mechanism, command);
+    known.push_back(mechanism.name);
+  }
+  throw UserError("unknown name " + quote(command.name), suggest(command.name, known));
+}
+
 }  // namespace
 
 int run(const ListCommand& command) {
@@ -157,10 +172,7 @@ int run(const ListCommand& command) {
 }
 
 int run(const DescribeCommand& command) {
-  const auto* mechanism = &find_mechanism(command.name);
-  print(command.json       ? to_json(json_of(*mechanism), 2) + "\n"
-        : command.markdown ? page_of(*mechanism)
-                           : text_of(*mechanism));
+  print(described(command));
   return 0;
 }
 

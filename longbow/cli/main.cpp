@@ -61,10 +61,15 @@ void declare_table(CLI::App& app, Action& action) {
   sub->add_flag("--markdown", list.markdown, "as a Markdown table");
 
   static DescribeCommand describe;
-  sub = declare(app, action, "describe", "One mechanism: its promises and options", describe);
-  sub->add_option("name", describe.name, "mechanism")->required();
+  sub = declare(app, action, "describe",
+                "A mechanism, an objective, a data set or a part of the config", describe);
+  sub->add_option(
+         "name", describe.name,
+         "mechanism, objective, data set; run, data, model, train, start, pretrain, arena; "
+         "config: all keys")
+      ->required();
   sub->add_flag("--json", describe.json, "as JSON");
-  sub->add_flag("--markdown", describe.markdown, "the generated part of its page");
+  sub->add_flag("--markdown", describe.markdown, "the generated part of its page in docs/");
 
   static DoctorCommand doctor;
   sub = declare(app, action, "doctor", "What this program was built with and what it finds here",

@@ -101,27 +101,72 @@ TEST(DescribeCommand, NamesOptionsWithDefaultRangeAndMeaning) {
   ASSERT_EQ(outcome.code, 0);
   for (const auto* part :
        {"linformer: Keys and values are projected", "exact when rank = M",
-        "docs/mechanisms/linformer.md", "rank           integer [default 64, 1..65536]: slots"})
+        "docs/mechanisms/linformer.md", "rank            integer [default 64, 1..65536]: slots"})
     EXPECT_NE(outcome.out.find(part), std::string::npos) << part;
   const auto row = json::parse(here.run({"describe", "linformer", "--json"}).out);
   EXPECT_EQ(row.at("name"), "linformer");
   EXPECT_FALSE(row.at("exact").get<std::string>().empty());
 }
 
-TEST(DescribeCommand, ThePagesInDocsAreNotStale) {
+TEST(DescribeCommand, KnowsThePartsOfAConfig) {
   const Workspace here;
-  for (const auto& mechanism : mechanisms()) {
-    const auto file = fs::path(LONGBOW_SOURCE_DIR) / "docs/mechanisms" / (mechanism.name + ".md");
-    std::ifstream stream(file);
-    const std::string page(std::istreambuf_iterator<char>(stream), {});
-    ASSERT_FALSE(page.empty()) << "no page " << file;
-    const auto generated = here.run({"describe", mechanism.name, "--markdown"}).out;
-    ASSERT_FALSE(generated.empty());
-    EXPECT_NE(page.find(generated), std::string::npos)
-        << file << " is stale; put in what `longbow describe " << mechanism.name
-        << " --markdown` prints:\n"
-        << generated;
+  for (const auto& [name, part] : std::map<std::string, std::string>{
+           {"train", "  train.batch_size                integer [default 32, 1..1000000]: samples"},
+           {"recall", "  data.recall.keys      integer [default 32, 1..60000]: different keys"},
+           {"classification", "model.metric "},
+           {"run", "  task      string [default \"\"]: required: the data set"}}) {
+    const auto outcome = here.run({"describe", name});
+    EXPECT_EQ(outcome.code, 0);
+    EXPECT_NE(outcome.out.find(part), std::string::npos) << outcome.out;
   }
+  const auto whole = here.run({"describe", "config"}).out;
+  EXPECT_NE(whole.find("\nreverse (data set): reversal"), std::string::npos);
+}
+
+TEST(DescribeCommand, GivesThePartsOfAConfigAsJsonAndMarkdown) {
+  const Workspace here;
+  const auto start = json::parse(here.run({"describe", "start", "--json"}).out);
+  EXPECT_EQ(keys_of(start), (std::set<std::string>{"name", "kind", "summary", "options"}));
+  EXPECT_EQ(start.at("kind"), "part");
+  EXPECT_EQ(start.at("options").at(0).at("name"), "start.from");
+  EXPECT_EQ(keys_of(start.at("options").at(0)),
+            (std::set<std::string>{"name", "type", "default", "range", "meaning"}));
+  EXPECT_TRUE(json::parse(here.run({"describe", "config", "--json"}).out).is_array());
+  const auto table = lines_of(here.run({"describe", "start", "--markdown"}).out);
+  EXPECT_EQ(table.size(), start.at("options").size() + 2);
+  EXPECT_EQ(table.at(0), "| key | type | default | range | meaning |");
+}
+
+TEST(DescribeCommand, AnUnknownNameIsComparedWithAllKinds) {
+  const Workspace here;
+  for (const auto& [name, near] : std::map<std::string, std::string>{{"casual_lm", "causal_lm"},
+                                                                     {"linfomer", "linformer"},
+                                                                     {"listop", "listops"},
+                                                                     {"pretain", "pretrain"},
+                                                                     {"confg", "config"}}) {
+    const auto outcome = here.run({"describe", name});
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_EQ(outcome.err, "longbow: unknown name '" + name + "'; did you mean '" + near + "'?\n");
+  }
+}
+
+// `described` is what a page in docs/ holds between its marks.
+void expect_fresh(const std::string& page, const std::string& described) {
+  std::ifstream stream(fs::path(LONGBOW_SOURCE_DIR) / "docs" / page);
+  const std::string text(std::istreambuf_iterator<char>(stream), {});
+  ASSERT_FALSE(text.empty()) << "no page " << page;
+  const auto call = "longbow describe " + described + " --markdown";
+  const auto generated = Workspace().run({"describe", described, "--markdown"}).out;
+  ASSERT_FALSE(generated.empty());
+  EXPECT_NE(text.find("<!-- generated: " + call + " -->\n" + generated + "<!-- end -->\n"),
+            std::string::npos)
+      << page << " is stale; run scripts/update-docs, which puts in what `" << call << "` prints";
+}
+
+TEST(DescribeCommand, ThePagesInDocsAreNotStale) {
+  for (const auto& mechanism : mechanisms())
+    expect_fresh("mechanisms/" + mechanism.name + ".md", mechanism.name);
+  expect_fresh("config.md", "config");
 }
 
 }  // namespace

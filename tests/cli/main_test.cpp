@@ -142,7 +142,7 @@ TEST(Program, AMistakeInAFlagIsOneLineThatNamesTheFlag) {
       {"unknown command", {"tarin"}, "unknown command 'tarin'; did you mean 'train'?"},
       {"no command", {}, "A subcommand is required; see --help"},
       {"no argument", {"train"}, "config is required; see --help"},
-      {"describe", {"describe", "liner"}, "unknown mechanism 'liner'; did you mean 'linear'?"},
+      {"describe", {"describe", "liner"}, "unknown name 'liner'; did you mean 'linear'?"},
       {"eval folder",
        {"eval", "nowhere"},
        "nowhere: is not a run folder: config.yaml is missing; `longbow train` prints the folder "
