@@ -11,8 +11,8 @@ constexpr std::array<std::string_view, 4> names_of(Feature) {
 // [u, v], u v, u - v, |u - v|, one after another.
 Tensor pair_features(const Tensor& u, const Tensor& v, const std::vector<Feature>& features);
 
-struct PairConfig {
-  ClassifierConfig towers = {};
+// The classifier of each sequence, whose head is that of the pair.
+struct PairConfig : ClassifierConfig {
   std::vector<Feature> features = {Feature::concat, Feature::product, Feature::difference};
 };
 

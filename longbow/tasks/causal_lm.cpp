@@ -1,52 +1,46 @@
-#include "longbow/tasks/causal_lm.h"
-
 #include <ATen/ATen.h>
 
+#include "longbow/models/language_model.h"
 #include "longbow/tasks/language.h"
+#include "longbow/tasks/objectives.h"
 
 namespace longbow {
 namespace {
 
-CausalLmConfig read_checked(const Node& model) {
-  auto config = read<CausalLmConfig>(model, "model");
-  if (!config.encoder.causal)
-    throw UserError(model.find("causal")->place, "causal_lm needs a causal model",
-                    "leave model.causal out, or take masked_lm");
-  const auto* decoding = model.find("decoding");
-  check_decoding(config.decoding, decoding ? *decoding : model);
-  return config;
+struct CausalLmConfig : LanguageModelConfig {
+  CausalLmConfig() {
+    encoder.causal = true;
+    head.transform = false;
+  }
+  DecodingConfig decoding = {};
+  int64_t end = 0;
+};
+template <class V>
+void fields(V& v, CausalLmConfig& c) {
+  fields(v, static_cast<LanguageModelConfig&>(c));
+  v("decoding", c.decoding, "how texts are written");
+  v("end", c.end, "id that ends a written text; 0 = the data's, if it has one", at_least(0));
 }
 
-class CausalLm : public Task {
+class CausalLm : public TaskOf<CausalLmConfig, LanguageModel> {
  public:
-  CausalLm(const Splits& splits, const CausalLmConfig& model, const TaskOptions& options)
-      : Task(splits, options), config_(model) {
-    fit_length(config_.encoder.max_length, splits_, options.bucket);
+  CausalLm(const Splits& splits, const Config& config, const TaskOptions& options)
+      : TaskOf(splits, config, options) {
     model_ = std::make_shared<LanguageModel>(
         config_, Vocabulary{splits_.vocabulary, splits_.vocabulary}, options.seed);
-    model_->to(options.device);
   }
-
-  Part& model() override { return *model_; }
-
-  Outcome run(const Batch& batch, const Random& random) override {
-    auto context = context_of(batch, random);
-    const auto logits = (*model_)(batch.tokens, context);
-    return with_extra_loss(worded(logits, next_tokens(batch.tokens, batch.lengths), batch.samples,
-                                  options_, model_->is_training()),
-                           context);
+  static void check(const Config& config, const Node& tree) {
+    if (!config.encoder.causal)
+      throw UserError(tree.find("causal")->place, "causal_lm needs a causal model",
+                      "leave model.causal out, or take masked_lm");
+    const auto* decoding = tree.find("decoding");
+    check_decoding(config.decoding, decoding ? *decoding : tree);
+    check_encoder(config.encoder, tree);
   }
 
   std::vector<Metric> metrics(const Tensors& sums) const override { return word_metrics(sums); }
-
-  Node model_config() const override {
-    auto resolved = config_;
-    resolved.encoder.attention = resolved_attention(resolved.encoder.attention);
-    return written(resolved);
-  }
   Node model_card() const override {
-    return Node::map({{"model_type", Node::string("longbow_causal_lm")},
-                      {"vocabulary", Node::integer(splits_.vocabulary)}});
+    return card("longbow_causal_lm", {{"vocabulary", splits_.vocabulary}});
   }
 
   // What begins and ends a target of the data is no token here, where only its sources are read.
@@ -73,27 +67,16 @@ class CausalLm : public Task {
   }
 
  private:
-  CausalLmConfig config_;
-  std::shared_ptr<LanguageModel> model_;
+  Outcome outcome(const Batch& batch, Context& context) override {
+    return worded((*model_)(batch.tokens, context), next_tokens(batch.tokens, batch.lengths),
+                  batch.samples, options_, model_->is_training());
+  }
 };
 
 }  // namespace
 
-Tensor next_tokens(const Tensor& tokens, const Tensor& lengths) {
-  const auto place = at::arange(1, tokens.size(1) + 1, lengths.options()).unsqueeze(0);
-  return tokens.roll(-1, 1).masked_fill(place >= lengths.unsqueeze(1), kIgnore);
-}
-
 Objective causal_lm_objective() {
-  return {.name = "causal_lm",
-          .description = "the next token, from those before it",
-          .options = describe<CausalLmConfig>(),
-          .check = [](const Node& model) { check_encoder(read_checked(model).encoder, model); },
-          .make =
-              [](const Splits& splits, const Node& model, const TaskOptions& options) {
-                return std::make_unique<CausalLm>(splits, read_checked(model), options);
-              },
-          .command = "generate"};
+  return objective_of<CausalLm>("causal_lm", "the next token, from those before it", "generate");
 }
 
 }  // namespace longbow

@@ -1,6 +1,5 @@
-#include "longbow/tasks/characters.h"
-
 #include "longbow/models/canine.h"
+#include "longbow/tasks/objectives.h"
 #include "longbow/tasks/prediction.h"
 
 namespace longbow {
@@ -27,43 +26,21 @@ class CanineClassifier : public Part {
   std::shared_ptr<Linear> output_;
 };
 
-class Characters : public Task {
+class Characters : public TaskOf<CanineConfig, CanineClassifier> {
  public:
-  Characters(const Splits& splits, const CanineConfig& model, const TaskOptions& options)
-      : Task(splits, options), config_(model) {
-    fit_length(config_.encoder.max_length, splits_, options.bucket);
+  Characters(const Splits& splits, const Config& config, const TaskOptions& options)
+      : TaskOf(splits, config, options) {
     model_ = std::make_shared<CanineClassifier>(config_, splits_.classes, splits_.per_token,
                                                 options.seed);
-    model_->to(options.device);
   }
-
-  Part& model() override { return *model_; }
-
-  Outcome run(const Batch& batch, const Random& random) override {
-    auto context = context_of(batch, random);
-    const auto logits = (*model_)(batch.tokens, context);
-    return with_extra_loss(
-        classified(logits, batch.targets, batch.samples, options_, model_->is_training()), context);
-  }
+  static void check(const Config& config, const Node& tree) { check_canine(config, tree); }
 
   std::vector<Metric> metrics(const Tensors& sums) const override {
     return {{"accuracy", mean_of(sums, "correct", "count")},
             {"loss", mean_of(sums, "loss", "weight"), false}};
   }
-
-  Node model_config() const override {
-    auto resolved = config_;
-    for (auto* attention : {&resolved.encoder.attention, &resolved.first, &resolved.last})
-      *attention = resolved_attention(*attention);
-    return written(resolved);
-  }
   Node model_card() const override {
-    return Node::map({{"model_type", Node::string("longbow_canine")},
-                      {"classes", Node::integer(splits_.classes)}});
-  }
-
-  Texts texts() const override {
-    return {.read = symbols(), .longest = config_.encoder.max_length};
+    return card("longbow_canine", {{"classes", splits_.classes}});
   }
   std::vector<Node> predict(const Batch& batch, const Random& random) override {
     auto context = context_of(batch, random);
@@ -71,23 +48,23 @@ class Characters : public Task {
   }
 
  private:
-  CanineConfig config_;
-  std::shared_ptr<CanineClassifier> model_;
+  Outcome outcome(const Batch& batch, Context& context) override {
+    return classified((*model_)(batch.tokens, context), batch.targets, batch.samples, options_,
+                      model_->is_training());
+  }
+  Config resolved() const override {
+    auto config = TaskOf::resolved();
+    for (auto* attention : {&config.first, &config.last})
+      *attention = resolved_attention(*attention);
+    return config;
+  }
 };
 
 }  // namespace
 
 Objective characters_objective() {
-  return {
-      .name = "characters",
-      .description = "one class a text, or one a marked character, by CANINE",
-      .options = describe<CanineConfig>(),
-      .check = [](const Node& model) { check_canine(read<CanineConfig>(model, "model"), model); },
-      .make =
-          [](const Splits& splits, const Node& model, const TaskOptions& options) {
-            return std::make_unique<Characters>(splits, read<CanineConfig>(model, "model"),
-                                                options);
-          }};
+  return objective_of<Characters>("characters",
+                                  "one class a text, or one a marked character, by CANINE");
 }
 
 }  // namespace longbow

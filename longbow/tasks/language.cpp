@@ -20,6 +20,11 @@ Outcome worded(const Tensor& logits, const Tensor& targets, int64_t samples,
   return outcome;
 }
 
+Tensor next_tokens(const Tensor& tokens, const Tensor& lengths) {
+  const auto place = at::arange(1, tokens.size(1) + 1, lengths.options()).unsqueeze(0);
+  return tokens.roll(-1, 1).masked_fill(place >= lengths.unsqueeze(1), kIgnore);
+}
+
 std::vector<Metric> word_metrics(const Tensors& sums) {
   const double nats = mean_of(sums, "nats", "count");
   return {{"perplexity", std::exp(nats), false},

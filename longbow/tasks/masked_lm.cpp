@@ -1,63 +1,46 @@
-#include "longbow/tasks/masked_lm.h"
-
 #include <ATen/ATen.h>
 
+#include "longbow/models/language_model.h"
 #include "longbow/tasks/language.h"
+#include "longbow/tasks/masking.h"
+#include "longbow/tasks/objectives.h"
 #include "longbow/tasks/prediction.h"
 
 namespace longbow {
 namespace {
 
-MaskedLmConfig read_checked(const Node& model) {
-  auto config = read<MaskedLmConfig>(model, "model");
-  check_masking(config.masking, model);
-  return config;
+struct MaskedLmConfig : LanguageModelConfig {
+  MaskingConfig masking = {};
+};
+template <class V>
+void fields(V& v, MaskedLmConfig& c) {
+  fields(v, static_cast<LanguageModelConfig&>(c));
+  v("masking", c.masking, "which tokens are hidden");
 }
 
-class MaskedLm : public Task {
+class MaskedLm : public TaskOf<MaskedLmConfig, LanguageModel> {
  public:
-  MaskedLm(const Splits& splits, const MaskedLmConfig& model, const TaskOptions& options)
-      : Task(splits, options), config_(model), ids_(splits) {
-    auto& encoder = config_.model.encoder;
-    fit_length(encoder.max_length, splits_, options.bucket);
-    model_ = std::make_shared<LanguageModel>(
-        config_.model, Vocabulary{ids_.inputs(), ids_.vocabulary}, options.seed);
-    model_->to(options.device);
+  MaskedLm(const Splits& splits, const Config& config, const TaskOptions& options)
+      : TaskOf(splits, config, options), ids_(splits) {
+    model_ = std::make_shared<LanguageModel>(config_, Vocabulary{ids_.inputs(), ids_.vocabulary},
+                                             options.seed);
   }
-
-  Part& model() override { return *model_; }
-
-  Outcome run(const Batch& batch, const Random& random) override {
-    auto context = context_of(batch, random);
-    const auto keep = Mask::from_lengths(batch.lengths, batch.tokens.size(1)).keep;
-    const auto hidden = masked(batch.tokens, keep, config_.masking, ids_, random);
-    const auto logits = (*model_)(hidden.tokens, context);
-    return with_extra_loss(
-        worded(logits, hidden.targets, batch.samples, options_, model_->is_training()), context);
+  static void check(const Config& config, const Node& tree) {
+    check_masking(config.masking, tree);
+    check_encoder(config.encoder, tree);
   }
 
   std::vector<Metric> metrics(const Tensors& sums) const override { return word_metrics(sums); }
-
-  Node model_config() const override {
-    auto resolved = config_;
-    auto& attention = resolved.model.encoder.attention;
-    attention = resolved_attention(attention);
-    return written(resolved);
-  }
   Node model_card() const override {
-    return Node::map({{"model_type", Node::string("longbow_masked_lm")},
-                      {"vocabulary", Node::integer(ids_.vocabulary)},
-                      {"mask_token", Node::integer(ids_.mask)}});
+    return card("longbow_masked_lm", {{"vocabulary", ids_.vocabulary}, {"mask_token", ids_.mask}});
   }
 
   Texts texts() const override {
-    return {.read = ids_.symbols(splits_),
-            .longest = config_.model.encoder.max_length,
-            .hidden = ids_.mask};
+    return {
+        .read = ids_.symbols(splits_), .longest = config_.encoder.max_length, .hidden = ids_.mask};
   }
   Batch posed(const Batch& batch, const Random& random) const override {
-    const auto keep = Mask::from_lengths(batch.lengths, batch.tokens.size(1)).keep;
-    const auto hidden = masked(batch.tokens, keep, config_.masking, ids_, random);
+    const auto hidden = masked(batch, config_.masking, ids_, random);
     auto asked = batch;
     asked.tokens = hidden.tokens;
     asked.targets = hidden.targets;
@@ -86,23 +69,18 @@ class MaskedLm : public Task {
   }
 
  private:
-  MaskedLmConfig config_;
+  Outcome outcome(const Batch& batch, Context& context) override {
+    const auto hidden = masked(batch, config_.masking, ids_, context.random);
+    return worded((*model_)(hidden.tokens, context), hidden.targets, batch.samples, options_,
+                  model_->is_training());
+  }
   MaskIds ids_;
-  std::shared_ptr<LanguageModel> model_;
 };
 
 }  // namespace
 
 Objective masked_lm_objective() {
-  return {
-      .name = "masked_lm",
-      .description = "hidden tokens, guessed from all others",
-      .options = describe<MaskedLmConfig>(),
-      .check = [](const Node& model) { check_encoder(read_checked(model).model.encoder, model); },
-      .make =
-          [](const Splits& splits, const Node& model, const TaskOptions& options) {
-            return std::make_unique<MaskedLm>(splits, read_checked(model), options);
-          }};
+  return objective_of<MaskedLm>("masked_lm", "hidden tokens, guessed from all others");
 }
 
 }  // namespace longbow

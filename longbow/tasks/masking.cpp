@@ -55,4 +55,10 @@ Masked masked(const Tensor& tokens, const Tensor& keep, const MaskingConfig& con
           .targets = tokens.masked_fill(chosen.logical_not(), kIgnore)};
 }
 
+Masked masked(const Batch& batch, const MaskingConfig& config, const MaskIds& ids,
+              const Random& random) {
+  const auto keep = Mask::from_lengths(batch.lengths, batch.tokens.size(1)).keep;
+  return masked(batch.tokens, keep, config, ids, random);
+}
+
 }  // namespace longbow

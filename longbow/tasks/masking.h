@@ -2,7 +2,7 @@
 // Which tokens a model must guess, and what stands in their place (BERT, Devlin et al., 2018,
 // arXiv:1810.04805).
 #include "longbow/core/fields.h"
-#include "longbow/data/dataset.h"
+#include "longbow/data/batch.h"
 #include "longbow/data/symbols.h"
 #include "longbow/nn/context.h"
 
@@ -43,5 +43,7 @@ struct Masked {
 // Drawn on the device, by `random`. keep [B, N]: real tokens.
 Masked masked(const Tensor& tokens, const Tensor& keep, const MaskingConfig& config,
               const MaskIds& ids, const Random& random);
+Masked masked(const Batch& batch, const MaskingConfig& config, const MaskIds& ids,
+              const Random& random);
 
 }  // namespace longbow

@@ -1,49 +1,41 @@
-#include "longbow/tasks/replaced_tokens.h"
-
 #include <ATen/ATen.h>
 
 #include <cmath>
 
+#include "longbow/models/replaced_token.h"
+#include "longbow/tasks/masking.h"
+#include "longbow/tasks/objectives.h"
 #include "longbow/tasks/prediction.h"
 
 namespace longbow {
 namespace {
 
-ReplacedTokensConfig read_checked(const Node& model) {
-  auto config = read<ReplacedTokensConfig>(model, "model");
-  check_masking(config.masking, model);
-  return config;
+struct ReplacedTokensConfig : ReplacedTokenConfig {
+  MaskingConfig masking = {.masked = 1, .random = 0};
+  double generator_weight = 1, detector_weight = 50;
+};
+template <class V>
+void fields(V& v, ReplacedTokensConfig& c) {
+  fields(v, static_cast<ReplacedTokenConfig&>(c));
+  v("masking", c.masking, "which tokens the generator fills");
+  v("generator_weight", c.generator_weight,
+    "factor on the generator's loss, a mean over hidden tokens", at_least(0));
+  v("detector_weight", c.detector_weight, "factor on the detector's loss, a mean over all tokens",
+    at_least(0));
 }
 
-void check(const Node& model) {
-  const auto config = read_checked(model);
-  check_encoder(config.model.encoder, model);
-  const auto* generator = model.find("generator");
-  check_encoder(generator_of(config.model).encoder, generator ? *generator : model);
-}
-
-class ReplacedTokens : public Task {
+class ReplacedTokens : public TaskOf<ReplacedTokensConfig, ReplacedTokenModel> {
  public:
-  ReplacedTokens(const Splits& splits, const ReplacedTokensConfig& model,
-                 const TaskOptions& options)
-      : Task(splits, options), config_(model), ids_(splits) {
-    fit_length(config_.model.encoder.max_length, splits_, options.bucket);
+  ReplacedTokens(const Splits& splits, const Config& config, const TaskOptions& options)
+      : TaskOf(splits, config, options), ids_(splits) {
     model_ = std::make_shared<ReplacedTokenModel>(
-        config_.model, Vocabulary{ids_.inputs(), ids_.vocabulary}, options.seed);
-    model_->to(options.device);
+        config_, Vocabulary{ids_.inputs(), ids_.vocabulary}, options.seed);
   }
-
-  Part& model() override { return *model_; }
-
-  Outcome run(const Batch& batch, const Random& random) override {
-    auto context = context_of(batch, random);
-    const auto keep = Mask::from_lengths(batch.lengths, batch.tokens.size(1)).keep;
-    const auto hidden = masked(batch.tokens, keep, config_.masking, ids_, random);
-    const auto words = model_->generated(hidden.tokens, context);
-    const auto tokens = filled(batch, hidden, words, random);
-    const auto replaced = tokens != batch.tokens;
-    const auto scores = (*model_)(tokens, context);
-    return with_extra_loss(counted(words, scores, hidden, replaced), context);
+  static void check(const Config& config, const Node& tree) {
+    check_masking(config.masking, tree);
+    check_encoder(config.encoder, tree);
+    const auto* generator = tree.find("generator");
+    check_encoder(generator_of(config).encoder, generator ? *generator : tree);
   }
 
   std::vector<Metric> metrics(const Tensors& sums) const override {
@@ -54,33 +46,15 @@ class ReplacedTokens : public Task {
             {"replaced", mean_of(sums, "replaced", "count"), false},
             {"generator_perplexity", std::exp(mean_of(sums, "generator", "hidden")), false}};
   }
-
-  Node model_config() const override {
-    auto resolved = config_;
-    auto& model = resolved.model;
-    const auto generator = generator_of(model).encoder;
-    model.encoder.attention = resolved_attention(model.encoder.attention);
-    model.generator = {.width = generator.width,
-                       .heads = generator.heads,
-                       .layers = generator.layers,
-                       .attention = resolved_attention(generator.attention),
-                       .shared = model.generator.shared};
-    return written(resolved);
-  }
   Node model_card() const override {
-    return Node::map({{"model_type", Node::string("longbow_replaced_tokens")},
-                      {"vocabulary", Node::integer(ids_.vocabulary)},
-                      {"mask_token", Node::integer(ids_.mask)}});
+    return card("longbow_replaced_tokens",
+                {{"vocabulary", ids_.vocabulary}, {"mask_token", ids_.mask}});
   }
 
-  Texts texts() const override {
-    return {.read = symbols(), .longest = config_.model.encoder.max_length};
-  }
   // Tokens replaced by the generator; targets are 1 where they were.
   Batch posed(const Batch& batch, const Random& random) const override {
     auto context = context_of(batch, random);
-    const auto keep = Mask::from_lengths(batch.lengths, batch.tokens.size(1)).keep;
-    const auto hidden = masked(batch.tokens, keep, config_.masking, ids_, random);
+    const auto hidden = masked(batch, config_.masking, ids_, random);
     auto asked = batch;
     asked.tokens = filled(batch, hidden, model_->generated(hidden.tokens, context), random);
     asked.targets = (asked.tokens != batch.tokens)
@@ -105,6 +79,22 @@ class ReplacedTokens : public Task {
   }
 
  private:
+  Outcome outcome(const Batch& batch, Context& context) override {
+    const auto hidden = masked(batch, config_.masking, ids_, context.random);
+    const auto words = model_->generated(hidden.tokens, context);
+    const auto tokens = filled(batch, hidden, words, context.random);
+    return counted(words, (*model_)(tokens, context), hidden, tokens != batch.tokens);
+  }
+  Config resolved() const override {
+    auto config = TaskOf::resolved();
+    const auto generator = generator_of(config_).encoder;
+    config.generator = {.width = generator.width,
+                        .heads = generator.heads,
+                        .layers = generator.layers,
+                        .attention = resolved_attention(generator.attention),
+                        .shared = config_.generator.shared};
+    return config;
+  }
   Tensor filled(const Batch& batch, const Masked& hidden, const Tensor& words,
                 const Random& random) const {
     return at::where(hidden.chosen,
@@ -138,22 +128,14 @@ class ReplacedTokens : public Task {
              {"generator", generator.detach()},
              {"hidden", hidden.chosen.sum()}}};
   }
-
-  ReplacedTokensConfig config_;
   MaskIds ids_;
-  std::shared_ptr<ReplacedTokenModel> model_;
 };
 
 }  // namespace
 
 Objective replaced_tokens_objective() {
-  return {.name = "replaced_tokens",
-          .description = "which tokens a small masked language model has replaced",
-          .options = describe<ReplacedTokensConfig>(),
-          .check = check,
-          .make = [](const Splits& splits, const Node& model, const TaskOptions& options) {
-            return std::make_unique<ReplacedTokens>(splits, read_checked(model), options);
-          }};
+  return objective_of<ReplacedTokens>("replaced_tokens",
+                                      "which tokens a small masked language model has replaced");
 }
 
 }  // namespace longbow

@@ -23,6 +23,13 @@ double macro_f1(const Tensor& tallies) {
   return classes == 0 ? 0 : (2 * hits / seen.clamp_min(1)).sum().item<double>() / classes;
 }
 
+Outcome tallied(const Tensor& logits, const Batch& batch, const TaskOptions& options,
+                bool training) {
+  auto outcome = classified(logits, batch.targets, batch.samples, options, training);
+  if (!training) outcome.sums["tallies"] = class_tallies(logits, batch.targets);
+  return outcome;
+}
+
 std::vector<Metric> class_metrics(const Tensors& sums, ClassMetric first) {
   std::vector<Metric> all = {{"accuracy", mean_of(sums, "correct", "count")},
                              {"loss", mean_of(sums, "loss", "weight"), false}};

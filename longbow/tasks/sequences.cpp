@@ -7,38 +7,38 @@
 namespace longbow {
 
 void check_sequences(const SequencesConfig& config, const Node& tree) {
-  check_encoder(config.model.towers.encoder, tree);
+  check_encoder(config.encoder, tree);
   const auto place = [&](const char* key) {
     const auto* found = tree.find(key);
     return found ? found->place : tree.place;
   };
-  if (config.model.towers.pooling == Pooling::none)
+  if (config.pooling == Pooling::none)
     throw UserError(place("pooling"), "model.pooling none gives a row for every token",
                     "a sample has one; write mean, first or max");
-  if (config.model.features.empty())
+  if (config.features.empty())
     throw UserError(place("features"), "model.features is empty",
                     "write some of concat, product, difference, distance");
 }
 
-Sequences::Sequences(Splits& splits, const SequencesConfig& config, int64_t outputs,
-                     const TaskOptions& options)
-    : config_(config) {
-  const bool pairs = splits.train->has_second();
-  if (pairs && splits.second_vocabulary != 0 && splits.second_vocabulary != splits.vocabulary)
+Splits arranged(const Splits& splits, const SequencesConfig& config) {
+  if (!splits.train->has_second()) return splits;
+  if (splits.second_vocabulary != 0 && splits.second_vocabulary != splits.vocabulary)
     throw UserError("the sequences of a pair have different vocabularies",
                     "one encoder reads both; choose another objective");
-  if (pairs && config.pairs == Arrangement::joint) splits = joined(splits, Answers::classes);
-  auto& towers = config_.model.towers;
-  fit_length(towers.encoder.max_length, splits, options.bucket);
-  if (pairs && config.pairs == Arrangement::towers) {
-    towers_ =
-        std::make_shared<PairClassifier>(config_.model, splits.vocabulary, outputs, options.seed);
-    model_ = towers_.get();
-  } else {
-    classifier_ = std::make_shared<Classifier>(towers, splits.vocabulary, outputs, options.seed);
-    model_ = classifier_.get();
-  }
-  model_->to(options.device);
+  return config.pairs == Arrangement::joint ? joined(splits, Answers::classes) : splits;
+}
+
+Sequences::Sequences(const Splits& splits, const SequencesConfig& config, int64_t outputs,
+                     uint64_t seed) {
+  if (splits.train->has_second())
+    towers_ = std::make_shared<PairClassifier>(config, splits.vocabulary, outputs, seed);
+  else
+    classifier_ = std::make_shared<Classifier>(config, splits.vocabulary, outputs, seed);
+}
+
+std::shared_ptr<Part> Sequences::model() const {
+  if (towers_) return towers_;
+  return classifier_;
 }
 
 Tensor Sequences::operator()(const Batch& batch, Context& context) const {

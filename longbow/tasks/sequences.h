@@ -2,7 +2,7 @@
 // Samples that are a sequence or a pair of sequences, and the models that give some numbers for
 // each.
 #include "longbow/models/pair.h"
-#include "longbow/tasks/task.h"
+#include "longbow/tasks/objectives.h"
 
 namespace longbow {
 
@@ -12,36 +12,54 @@ constexpr std::array<std::string_view, 2> names_of(Arrangement) {
   return {"towers", "joint"};
 }
 
-struct SequencesConfig {
-  PairConfig model = {};
+struct SequencesConfig : PairConfig {
   Arrangement pairs = Arrangement::towers;
 };
 template <class V>
 void fields(V& v, SequencesConfig& c) {
-  fields(v, c.model.towers);
+  fields(v, static_cast<ClassifierConfig&>(c));
   v("pairs", c.pairs,
     "each sequence of a pair through the same encoder, or both as one sequence with a separator");
-  v("features", c.model.features,
+  v("features", c.features,
     "what the head sees of two towers u and v, joined: [u, v], u v, u - v, |u - v|");
 }
 
 // UserError when the encoder cannot be built, or does not give one row a sample.
 void check_sequences(const SequencesConfig& config, const Node& tree);
 
+// The splits with their pairs joined where they are read as one.
+Splits arranged(const Splits& splits, const SequencesConfig& config);
+
+// A model for samples of arranged splits.
 class Sequences {
  public:
-  // Joins the pairs of the splits when they are read as one.
-  Sequences(Splits& splits, const SequencesConfig& config, int64_t outputs,
-            const TaskOptions& options);
-  Part& model() const { return *model_; }
-  const SequencesConfig& config() const { return config_; }
+  Sequences(const Splits& splits, const SequencesConfig& config, int64_t outputs, uint64_t seed);
+  std::shared_ptr<Part> model() const;
   Tensor operator()(const Batch& batch, Context& context) const;  // -> [B, outputs]
 
  private:
-  SequencesConfig config_;
   std::shared_ptr<Classifier> classifier_;
-  std::shared_ptr<PairClassifier> towers_;
-  Part* model_ = nullptr;  // the one of the two that is there
+  std::shared_ptr<PairClassifier> towers_;  // or this one
+};
+
+// A task over the outputs of such a model.
+template <class C>
+class SequencesTask : public TaskOf<C, Part> {
+ public:
+  static void check(const C& config, const Node& tree) { check_sequences(config, tree); }
+  Texts texts() const override {
+    auto texts = TaskOf<C, Part>::texts();
+    texts.pairs = this->has_pairs();
+    return texts;
+  }
+
+ protected:
+  SequencesTask(const Splits& splits, const C& config, int64_t outputs, const TaskOptions& options)
+      : TaskOf<C, Part>(arranged(splits, config), config, options),
+        sequences_(this->splits_, this->config_, outputs, options.seed) {
+    this->model_ = sequences_.model();
+  }
+  Sequences sequences_;
 };
 
 }  // namespace longbow

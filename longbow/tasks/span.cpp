@@ -1,9 +1,8 @@
-#include "longbow/tasks/span.h"
-
 #include <ATen/ATen.h>
 
 #include "longbow/data/joined.h"
 #include "longbow/models/span.h"
+#include "longbow/tasks/objectives.h"
 #include "longbow/tasks/prediction.h"
 #include "longbow/tasks/scores.h"
 
@@ -21,33 +20,17 @@ void fields(V& v, SpanConfig& c) {
 }
 
 // Samples are sequences, or pairs of a question and a context in which the answer stands.
-class Span : public Task {
+class Span : public TaskOf<SpanConfig, SpanModel> {
  public:
-  Span(const Splits& splits, const SpanConfig& config, const TaskOptions& options)
-      : Task(prepared(splits), options), config_(config) {
-    fit_length(config_.encoder.max_length, splits_, options.bucket);
+  Span(const Splits& splits, const Config& config, const TaskOptions& options)
+      : TaskOf(splits.train->has_second() ? joined(splits, Answers::places) : splits, config,
+               options) {
     model_ = std::make_shared<SpanModel>(config_.encoder, splits_.vocabulary, options.seed);
-    model_->to(options.device);
   }
-
-  Part& model() override { return *model_; }
-
-  Outcome run(const Batch& batch, const Random& random) override {
-    auto context = context_of(batch, random);
-    const auto where = answerable(batch);
-    const auto logits = (*model_)(batch.tokens, where, context);  // [B, 2, N]
-    const auto answered = (batch.targets != kIgnore).all(1).to(logits.scalar_type());
-    const auto loss = (cross_entropy(logits, batch.targets, where).mean(1) * answered).sum();
-    const auto guessed = best_spans(logits.detach(), config_.max_span);
-    const auto exact = (guessed == batch.targets).all(1).to(at::kDouble);
-    const auto count = answered.sum();
-    return with_extra_loss({loss,
-                            {{"loss", loss.detach()},
-                             {"weight", count},
-                             {"count", count},
-                             {"exact", (exact * answered).sum()},
-                             {"f1", (span_f1(guessed, batch.targets) * answered).sum()}}},
-                           context);
+  static void check_data(const Splits& splits, const Config&, const Node&) {
+    if (splits.per_token || splits.train->targets() != 2)
+      throw UserError("objective span: the samples do not have a first and a last place",
+                      "leave objective out, to take what the data is made for");
   }
 
   std::vector<Metric> metrics(const Tensors& sums) const override {
@@ -55,17 +38,9 @@ class Span : public Task {
             {"f1", mean_of(sums, "f1", "count")},
             {"loss", mean_of(sums, "loss", "weight"), false}};
   }
-
-  Node model_config() const override {
-    auto resolved = config_;
-    resolved.encoder.attention = resolved_attention(resolved.encoder.attention);
-    return written(resolved);
-  }
   Node model_card() const override {
-    return Node::map({{"model_type", Node::string("longbow_span")},
-                      {"vocabulary", Node::integer(splits_.vocabulary)}});
+    return card("longbow_span", {{"vocabulary", splits_.vocabulary}});
   }
-
   Texts texts() const override {
     return {.read = symbols(), .longest = config_.encoder.max_length, .pairs = has_pairs()};
   }
@@ -97,16 +72,25 @@ class Span : public Task {
   }
 
  private:
+  Outcome outcome(const Batch& batch, Context& context) override {
+    const auto where = answerable(batch);
+    const auto logits = (*model_)(batch.tokens, where, context);  // [B, 2, N]
+    const auto answered = (batch.targets != kIgnore).all(1).to(logits.scalar_type());
+    const auto loss = (cross_entropy(logits, batch.targets, where).mean(1) * answered).sum();
+    const auto guessed = best_spans(logits.detach(), config_.max_span);
+    const auto exact = (guessed == batch.targets).all(1).to(at::kDouble);
+    const auto count = answered.sum();
+    return {loss,
+            {{"loss", loss.detach()},
+             {"weight", count},
+             {"count", count},
+             {"exact", (exact * answered).sum()},
+             {"f1", (span_f1(guessed, batch.targets) * answered).sum()}}};
+  }
   // [B, N]: real tokens, of the context where there is a question.
   static Tensor answerable(const Batch& batch) {
     const auto keep = Mask::from_lengths(batch.lengths, batch.tokens.size(1)).keep;
     return batch.segments.defined() ? keep.logical_and(batch.segments == 1) : keep;
-  }
-  static Splits prepared(const Splits& splits) {
-    if (splits.per_token || splits.train->targets() != 2)
-      throw UserError("objective span: the samples do not have a first and a last place",
-                      "leave objective out, to take what the data is made for");
-    return splits.train->has_second() ? joined(splits, Answers::places) : splits;
   }
   // [B, 2] of logits [B, 2, N]; a smoothed target is spread over the context only.
   Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& where) const {
@@ -119,23 +103,12 @@ class Span : public Task {
         -log_p.masked_fill(outside, 0).sum(2) / where.sum(1, /*keepdim=*/true).clamp_min(1);
     return (1 - smoothing) * hard + smoothing * spread;
   }
-  SpanConfig config_;
-  std::shared_ptr<SpanModel> model_;
 };
 
 }  // namespace
 
 Objective span_objective() {
-  return {
-      .name = "span",
-      .description = "where an answer starts and ends",
-      .options = describe<SpanConfig>(),
-      .check =
-          [](const Node& model) { check_encoder(read<SpanConfig>(model, "model").encoder, model); },
-      .make =
-          [](const Splits& splits, const Node& model, const TaskOptions& options) {
-            return std::make_unique<Span>(splits, read<SpanConfig>(model, "model"), options);
-          }};
+  return objective_of<Span>("span", "where an answer starts and ends");
 }
 
 }  // namespace longbow

@@ -3,15 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "longbow/models/encoder.h"
-#include "longbow/tasks/causal_lm.h"
-#include "longbow/tasks/characters.h"
-#include "longbow/tasks/classification.h"
-#include "longbow/tasks/masked_lm.h"
-#include "longbow/tasks/pairs.h"
-#include "longbow/tasks/regression.h"
-#include "longbow/tasks/replaced_tokens.h"
-#include "longbow/tasks/span.h"
-#include "longbow/tasks/translation.h"
+#include "longbow/tasks/objectives.h"
 
 namespace longbow {
 
@@ -95,6 +87,12 @@ Outcome with_extra_loss(Outcome outcome, const Context& context) {
   if (context.loss.defined())
     outcome.loss = outcome.loss + context.loss * outcome.sums.at("weight");
   return outcome;
+}
+
+Node card(const std::string& type, const std::vector<std::pair<std::string, int64_t>>& sizes) {
+  Node all = Node::map({{"model_type", Node::string(type)}});
+  for (const auto& [name, size] : sizes) all[name] = Node::integer(size);
+  return all;
 }
 
 double sum_of(const Tensors& sums, const std::string& name) {

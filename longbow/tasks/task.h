@@ -81,7 +81,7 @@ class Task {
  protected:
   Task(Splits splits, TaskOptions options) : splits_(std::move(splits)), options_(options) {}
   // What flows beside the tokens of a batch.
-  Context context_of(const Batch& batch, const Random& random) const;
+  virtual Context context_of(const Batch& batch, const Random& random) const;
   Symbols symbols() const { return {splits_.symbols, splits_.vocabulary}; }
   bool has_pairs() const { return splits_.train->has_second() || splits_.separator > 0; }
   Splits splits_;
@@ -112,6 +112,9 @@ Outcome classified(const Tensor& logits, const Tensor& targets, int64_t samples,
 
 // What modules add to the loss is a mean already: it counts once for everything counted.
 Outcome with_extra_loss(Outcome outcome, const Context& context);
+
+// A model's type and what it is the size of.
+Node card(const std::string& type, const std::vector<std::pair<std::string, int64_t>>& sizes);
 
 double sum_of(const Tensors& sums, const std::string& name);
 double mean_of(const Tensors& sums, const std::string& name, const std::string& over);

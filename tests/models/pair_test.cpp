@@ -21,12 +21,13 @@ TEST(PairFeatures, StandSideBySideInTheirOrder) {
 }
 
 PairConfig small(std::vector<Feature> features, int64_t head = 0) {
-  PairConfig config = {.features = std::move(features)};
-  config.towers.encoder.width = 8;
-  config.towers.encoder.layers = 1;
-  config.towers.encoder.max_length = 4;
-  config.towers.encoder.init = Init::xavier;
-  config.towers.head = head;
+  PairConfig config;
+  config.features = std::move(features);
+  config.encoder.width = 8;
+  config.encoder.layers = 1;
+  config.encoder.max_length = 4;
+  config.encoder.init = Init::xavier;
+  config.head = head;
   return config;
 }
 
@@ -84,7 +85,7 @@ TEST(PairClassifier, RefusesWhatItCannotRead) {
   EXPECT_TRUE(starts(error_of([] { PairClassifier(small({}), 5, 3, 1); }),
                      "pair: the head has no features"));
   auto unpooled = small({Feature::concat});
-  unpooled.towers.pooling = Pooling::none;
+  unpooled.pooling = Pooling::none;
   EXPECT_TRUE(starts(error_of([&] { PairClassifier(unpooled, 5, 3, 1); }),
                      "pair: the sequences are not pooled"));
   PairClassifier model(small({Feature::concat}), 5, 3, 1);

@@ -1,8 +1,8 @@
-#include "longbow/tasks/causal_lm.h"
-
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "longbow/models/language_model.h"
+#include "longbow/tasks/language.h"
 #include "tests/support/tensor.h"
 
 namespace longbow {

@@ -1,9 +1,8 @@
-#include "longbow/tasks/characters.h"
-
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include "longbow/models/canine.h"
+#include "longbow/tasks/task.h"
 #include "tests/support/tensor.h"
 
 namespace longbow {

@@ -1,5 +1,3 @@
-#include "longbow/tasks/pairs.h"
-
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 

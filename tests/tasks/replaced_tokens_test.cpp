@@ -1,8 +1,9 @@
-#include "longbow/tasks/replaced_tokens.h"
-
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "longbow/models/replaced_token.h"
+#include "longbow/tasks/masking.h"
+#include "longbow/tasks/task.h"
 #include "tests/support/tensor.h"
 
 namespace longbow {

@@ -17,10 +17,12 @@ const std::vector<Sample> kSingles = {{.tokens = {1, 2, 3}, .targets = {0}},
                                       {.tokens = {6}, .targets = {1}}};
 
 SequencesConfig small(Arrangement pairs) {
-  SequencesConfig config = {.pairs = pairs};
-  config.model.towers.encoder.width = 8;
-  config.model.towers.encoder.layers = 1;
-  config.model.towers.encoder.init = Init::xavier;
+  SequencesConfig config;
+  config.pairs = pairs;
+  config.encoder.width = 8;
+  config.encoder.layers = 1;
+  config.encoder.max_length = 6;
+  config.encoder.init = Init::xavier;
   return config;
 }
 
@@ -29,37 +31,38 @@ Batch whole(const Splits& splits, int64_t padded) {
 }
 
 TEST(Sequences, TwoTowersReadEachSequenceByItself) {
-  auto splits = splits_of(kPairs, 3);
-  const Sequences sequences(splits, small(Arrangement::towers), 3, {});
+  const auto config = small(Arrangement::towers);
+  const auto splits = arranged(splits_of(kPairs, 3), config);
+  const Sequences sequences(splits, config, 3, 1);
   EXPECT_EQ(splits.vocabulary, 10);
-  EXPECT_EQ(sequences.config().model.towers.encoder.max_length, 4);
+  EXPECT_EQ(splits.max_length, 4);
   const auto batch = whole(splits, 4);
   Context context, other;
   const auto got = sequences(batch, context);
-  auto& model = dynamic_cast<PairClassifier&>(sequences.model());
+  auto& model = dynamic_cast<PairClassifier&>(*sequences.model());
   EXPECT_NEAR_TENSOR(
       got, model({batch.tokens, batch.lengths}, {batch.second, batch.second_lengths}, other),
       kExact);
 }
 
 TEST(Sequences, AJointPairIsOneSequence) {
-  auto splits = splits_of(kPairs, 3);
-  const Sequences sequences(splits, small(Arrangement::joint), 3, {});
+  const auto config = small(Arrangement::joint);
+  const auto splits = arranged(splits_of(kPairs, 3), config);
+  const Sequences sequences(splits, config, 3, 1);
   EXPECT_EQ(splits.vocabulary, 11);
   EXPECT_EQ(splits.max_length, 6);
-  EXPECT_EQ(sequences.config().model.towers.encoder.max_length, 6);
   const auto batch = whole(splits, 6);
   Context context, other;
   const auto got = sequences(batch, context);
-  auto& model = dynamic_cast<Classifier&>(sequences.model());
+  auto& model = dynamic_cast<Classifier&>(*sequences.model());
   const auto alone = model(at::tensor({1, 2, 3, 10, 4, 5}, at::kLong).unsqueeze(0), other);
   EXPECT_NEAR_TENSOR(got.narrow(0, 0, 1), alone, (Tolerance{1e-6, 1e-5}));
 }
 
 TEST(Sequences, SingleSequencesNeedNoPairs) {
   for (const auto arrangement : {Arrangement::towers, Arrangement::joint}) {
-    auto splits = splits_of(kSingles, 3);
-    const Sequences sequences(splits, small(arrangement), 5, {});
+    const auto splits = arranged(splits_of(kSingles, 3), small(arrangement));
+    const Sequences sequences(splits, small(arrangement), 5, 1);
     EXPECT_EQ(splits.vocabulary, 10);
     Context context;
     EXPECT_EQ(sequences(whole(splits, 3), context).sizes(), (at::IntArrayRef{2, 5}));
@@ -85,7 +88,7 @@ TEST(Sequences, SayWhatCannotBeBuilt) {
             "set model.head_width");
   auto splits = splits_of(kPairs, 3);
   splits.second_vocabulary = 12;
-  EXPECT_EQ(error_of([&] { Sequences(splits, small(Arrangement::towers), 3, {}); }),
+  EXPECT_EQ(error_of([&] { arranged(splits, small(Arrangement::towers)); }),
             "the sequences of a pair have different vocabularies; one encoder reads both; choose "
             "another objective");
 }

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "longbow/models/linformer.h"
-#include "longbow/tasks/causal_lm.h"
+#include "longbow/tasks/language.h"
 #include "tests/train/runs.h"
 
 namespace longbow {

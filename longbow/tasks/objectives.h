@@ -1,0 +1,78 @@
+#pragma once
+// What the files of the objectives share, and the rows that they make.
+#include "longbow/models/encoder_config.h"
+#include "longbow/tasks/task.h"
+
+namespace longbow {
+
+// A task with a described config that has an `encoder`, and a model that the constructor makes of
+// it, of splits_ and of the seed.
+template <class C, class M>
+class TaskOf : public Task {
+ public:
+  using Config = C;
+  // Hidden by those of a task that has more to check: a config, before any data is opened, and what
+  // the data must have. `tree` is where the config was read from.
+  static void check(const Config& config, const Node& tree) { check_encoder(config.encoder, tree); }
+  static void check_data(const Splits&, const Config&, const Node& /*tree*/) {}
+
+  Part& model() override { return *model_; }
+  Outcome run(const Batch& batch, const Random& random) override {
+    auto context = context_of(batch, random);
+    return with_extra_loss(outcome(batch, context), context);
+  }
+  Node model_config() const override { return written(resolved()); }
+  Texts texts() const override {
+    return {.read = symbols(), .longest = config_.encoder.max_length};
+  }
+
+ protected:
+  TaskOf(Splits splits, const Config& config, const TaskOptions& options)
+      : Task(std::move(splits), options), config_(config) {
+    fit_length(config_.encoder.max_length, splits_, options.bucket);
+  }
+  // Without what modules add to the loss.
+  virtual Outcome outcome(const Batch& batch, Context& context) = 0;
+  virtual Config resolved() const {
+    auto config = config_;
+    config.encoder.attention = resolved_attention(config.encoder.attention);
+    return config;
+  }
+  Config config_;
+  std::shared_ptr<M> model_;
+};
+
+template <class T>
+Objective objective_of(const std::string& name, const std::string& description,
+                       const std::string& command = "predict") {
+  const auto checked = [](const Node& model) {
+    auto config = read<typename T::Config>(model, "model");
+    T::check(config, model);
+    return config;
+  };
+  return {.name = name,
+          .description = description,
+          .options = describe<typename T::Config>(),
+          .check = checked,
+          .make =
+              [checked](const Splits& splits, const Node& model, const TaskOptions& options) {
+                const auto config = checked(model);
+                T::check_data(splits, config, model);
+                auto task = std::make_unique<T>(splits, config, options);
+                task->model().to(options.device);
+                return task;
+              },
+          .command = command};
+}
+
+Objective classification_objective();
+Objective pairs_objective();
+Objective regression_objective();
+Objective span_objective();
+Objective characters_objective();
+Objective causal_lm_objective();
+Objective masked_lm_objective();
+Objective replaced_tokens_objective();
+Objective translation_objective();
+
+}  // namespace longbow
