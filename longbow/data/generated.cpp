@@ -84,12 +84,10 @@ void write_generated(const Generator& generator, const std::string& dir, uint64_
 
 Splits load_generated(const std::string& dir, const std::string& name,
                       const std::function<Generator(const Node& config)>& make) {
-  check_present(dir, files_of(name));
-  const auto manifest = find_manifest(dir);
-  if (!manifest)
-    throw UserError(Place{dir + "/manifest.json"}, "no such file",
-                    fmt::format("it says what the ids in {}_{{train,val,test}}.tsv mean", name));
-  const auto generator = make(manifest->config);
+  const auto manifest =
+      needed_manifest(dir, files_of(name),
+                      fmt::format("it says what the ids in {}_{{train,val,test}}.tsv mean", name));
+  const auto generator = make(manifest.config);
   auto splits = generator.facts;
   const auto parse = [&](const std::string& contents, const std::string& path) {
     std::vector<Sample> samples;

@@ -97,6 +97,12 @@ void check_present(const std::string& dir, const SplitFiles& files) {
       throw UserError(Place{path_in(dir, name)}, "no such file", "the folder should hold " + all);
 }
 
+Manifest needed_manifest(const std::string& dir, const SplitFiles& files, const std::string& use) {
+  check_present(dir, files);
+  if (auto manifest = find_manifest(dir)) return *std::move(manifest);
+  throw UserError(Place{dir + "/manifest.json"}, "no such file", use);
+}
+
 void write_splits(WriteSplits request) {
   std::error_code failure;
   fs::create_directories(request.dir, failure);

@@ -52,6 +52,8 @@ struct SplitFiles {
 
 // A folder or a file that is missing is a UserError that names what was expected where.
 void check_present(const std::string& dir, const SplitFiles& files);
+// The manifest of a folder with these files; where there is none, `use` says what it is needed for.
+Manifest needed_manifest(const std::string& dir, const SplitFiles& files, const std::string& use);
 
 struct WriteSplits {
   std::string dir;

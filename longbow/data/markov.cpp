@@ -231,13 +231,10 @@ void write_markov(const std::string& dir, const MarkovConfig& config, uint64_t s
 }
 
 Splits load_markov(const std::string& dir) {
-  check_present(dir, kFiles);
-  const auto manifest = find_manifest(dir);
-  if (!manifest)
-    throw UserError(Place{dir + "/manifest.json"}, "no such file",
-                    "it says what chain markov_{train,val,test}.txt come from");
-  const auto config = read<MarkovConfig>(manifest->config, "config");
-  const MarkovChain chain(config, manifest->seed);
+  const auto manifest =
+      needed_manifest(dir, kFiles, "it says what chain markov_{train,val,test}.txt come from");
+  const auto config = read<MarkovConfig>(manifest.config, "config");
+  const MarkovChain chain(config, manifest.seed);
   auto splits = describe_splits(config);
   auto parse = [&](const std::string& contents, const std::string& path) {
     return parse_split(contents, path, chain);

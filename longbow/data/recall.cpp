@@ -194,12 +194,9 @@ void write_recall(const std::string& dir, const RecallConfig& config, uint64_t s
 }
 
 Splits load_recall(const std::string& dir) {
-  check_present(dir, kFiles);
-  auto manifest = find_manifest(dir);
-  if (!manifest)
-    throw UserError(Place{dir + "/manifest.json"}, "no such file",
-                    "it says what the ids in recall_{train,val,test}.tsv mean");
-  auto config = read<RecallConfig>(manifest->config, "config");
+  auto manifest =
+      needed_manifest(dir, kFiles, "it says what the ids in recall_{train,val,test}.tsv mean");
+  auto config = read<RecallConfig>(manifest.config, "config");
   check(config);
   auto splits = describe_splits(config);
   auto parse = [ids = RecallIds(config)](const std::string& contents, const std::string& path) {

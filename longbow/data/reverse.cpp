@@ -113,12 +113,9 @@ void write_reverse(const std::string& dir, const ReverseConfig& config, uint64_t
 }
 
 Splits load_reverse(const std::string& dir) {
-  check_present(dir, kFiles);
-  auto manifest = find_manifest(dir);
-  if (!manifest)
-    throw UserError(Place{dir + "/manifest.json"}, "no such file",
-                    "it says what the ids in reverse_{train,val,test}.tsv mean");
-  const auto config = read<ReverseConfig>(manifest->config, "config");
+  const auto manifest =
+      needed_manifest(dir, kFiles, "it says what the ids in reverse_{train,val,test}.tsv mean");
+  const auto config = read<ReverseConfig>(manifest.config, "config");
   check(config);
   auto splits = describe_splits(config);
   const auto parse = [&](const std::string& contents, const std::string& path) {
