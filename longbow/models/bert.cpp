@@ -24,14 +24,7 @@ Bert::Bert(const BertConfig& config, uint64_t seed) : config_(config) {
       !encoder.causal && encoder.positions == Positions::learned &&
           encoder.block.residual == Residual::post_norm && encoder.max_length > 0,
       "bert: is not causal, has learned positions up to max_length and post_norm residuals");
-  Site site = {.shape = {.width = encoder.width,
-                         .heads = encoder.heads,
-                         .head_width = encoder.head_width,
-                         .max_length = encoder.max_length},
-               .init = std::string(names_of(encoder.init)[static_cast<size_t>(encoder.init)]),
-               .bias = encoder.bias,
-               .layers = encoder.layers,
-               .seed = seed};
+  auto site = site_of(encoder, seed);
   site.shared = shared_ = register_module("shared", std::make_shared<Shared>());
   const auto table = [&](const std::string& name, int64_t rows) {
     return parameter(name, initial_normal(site, name, {rows, encoder.width}, 0.02));
@@ -41,12 +34,7 @@ Bert::Bert(const BertConfig& config, uint64_t seed) : config_(config) {
   segments_ = table("segments", config.token_types);
   norm_ = register_module("embedding_norm",
                           std::make_shared<LayerNorm>(encoder.width, encoder.block.norm_epsilon));
-  const auto options = attention_per_layer(encoder.attention, encoder.layers);
-  for (int64_t layer = 0; layer < encoder.layers; ++layer) {
-    auto here = site.at("layers." + std::to_string(layer));
-    here.layer = layer;
-    blocks_.push_back(make_block(options[static_cast<size_t>(layer)], here, encoder.block));
-  }
+  blocks_ = blocks_of(encoder, site);
   layers_ = register_module("layers", std::make_shared<Stack>(blocks_, shared_));
   if (config.pooler)
     pooler_ = register_module(

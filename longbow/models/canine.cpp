@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "longbow/models/bert.h"
+
 namespace longbow {
 namespace {
 
@@ -23,13 +25,8 @@ EncoderConfig single(EncoderConfig config, const Node& attention) {
 }  // namespace
 
 EncoderConfig canine_encoder() {
-  EncoderConfig config;
-  config.width = 768;
-  config.heads = 12;
-  config.layers = 12;
+  auto config = bert_encoder();
   config.max_length = 2048;
-  config.block.residual = Residual::post_norm;
-  config.block.norm_epsilon = 1e-12;
   return config;
 }
 
@@ -62,16 +59,10 @@ Tensor Convolution::operator()(const Tensor& x, int64_t stride) const {
 Tower::Tower(const Site& site, const EncoderConfig& config) {
   check_attention(config);
   shared_ = register_module("shared", std::make_shared<Shared>());
-  const auto options = attention_per_layer(config.attention, config.layers);
-  std::vector<Block> blocks;
-  for (int64_t layer = 0; layer < config.layers; ++layer) {
-    auto here = site.at("layers." + std::to_string(layer));
-    here.layer = layer;
-    here.layers = config.layers;
-    here.shared = shared_;
-    blocks.push_back(make_block(options[static_cast<size_t>(layer)], here, config.block));
-  }
-  layers_ = register_module("layers", std::make_shared<Stack>(std::move(blocks), shared_));
+  auto own = site;
+  own.layers = config.layers;
+  own.shared = shared_;
+  layers_ = register_module("layers", std::make_shared<Stack>(blocks_of(config, own), shared_));
 }
 
 Tensor Tower::operator()(const Tensor& x, const Mask& mask, Context& context) {
@@ -93,13 +84,7 @@ Canine::Canine(const CanineConfig& config, uint64_t seed) : config_(config) {
               " is not a multiple of ", encoder.heads, " heads");
   TORCH_CHECK(!encoder.causal && encoder.positions == Positions::learned && longest > 0,
               "canine: is not causal and has learned positions up to max_length");
-  const Site site = {.shape = {.width = width,
-                               .heads = encoder.heads,
-                               .head_width = encoder.head_width,
-                               .max_length = longest},
-                     .init = std::string(names_of(encoder.init)[static_cast<size_t>(encoder.init)]),
-                     .bias = encoder.bias,
-                     .seed = seed};
+  const auto site = site_of(encoder, seed);
   const auto table = [&](const std::string& name, std::vector<int64_t> shape) {
     return parameter(name, initial_normal(site, name, shape, 0.02));
   };

@@ -4,24 +4,18 @@
 
 namespace longbow {
 
-Encoder::Encoder(const EncoderConfig& config, int64_t vocabulary, uint64_t seed,
-                 const Tensor& words)
-    : config_(config) {
-  check_attention(config);
-  TORCH_CHECK(config.head_width > 0 || config.width % config.heads == 0, "encoder: width ",
-              config.width, " is not a multiple of ", config.heads, " heads");
-  Site site = {.shape = {.width = config.width,
-                         .heads = config.heads,
-                         .head_width = config.head_width,
-                         .max_length = config.max_length},
-               .init = std::string(names_of(config.init)[static_cast<size_t>(config.init)]),
-               .bias = config.bias,
-               .layers = config.layers,
-               .seed = seed};
-  site.shared = shared_ = register_module("shared", std::make_shared<Shared>());
-  if (config.positions == Positions::rotary) site.rotary = config.rotary;
-  embedding_ =
-      register_module("embedding", std::make_shared<Embedding>(site, config, vocabulary, words));
+Site site_of(const EncoderConfig& config, uint64_t seed) {
+  return {.shape = {.width = config.width,
+                    .heads = config.heads,
+                    .head_width = config.head_width,
+                    .max_length = config.max_length},
+          .init = std::string(names_of(config.init)[static_cast<size_t>(config.init)]),
+          .bias = config.bias,
+          .layers = config.layers,
+          .seed = seed};
+}
+
+std::vector<Block> blocks_of(const EncoderConfig& config, const Site& site) {
   const auto options = attention_per_layer(config.attention, config.layers);
   std::vector<Block> blocks;
   for (int64_t layer = 0; layer < config.layers; ++layer) {
@@ -29,7 +23,21 @@ Encoder::Encoder(const EncoderConfig& config, int64_t vocabulary, uint64_t seed,
     here.layer = layer;
     blocks.push_back(make_block(options[static_cast<size_t>(layer)], here, config.block));
   }
-  layers_ = register_module("layers", std::make_shared<Stack>(std::move(blocks), shared_));
+  return blocks;
+}
+
+Encoder::Encoder(const EncoderConfig& config, int64_t vocabulary, uint64_t seed,
+                 const Tensor& words)
+    : config_(config) {
+  check_attention(config);
+  TORCH_CHECK(config.head_width > 0 || config.width % config.heads == 0, "encoder: width ",
+              config.width, " is not a multiple of ", config.heads, " heads");
+  auto site = site_of(config, seed);
+  site.shared = shared_ = register_module("shared", std::make_shared<Shared>());
+  if (config.positions == Positions::rotary) site.rotary = config.rotary;
+  embedding_ =
+      register_module("embedding", std::make_shared<Embedding>(site, config, vocabulary, words));
+  layers_ = register_module("layers", std::make_shared<Stack>(blocks_of(config, site), shared_));
   if (config.block.residual == Residual::pre_norm || config.block.residual == Residual::reversible)
     norm_ = register_module("norm",
                             std::make_shared<LayerNorm>(config.width, config.block.norm_epsilon));

@@ -4,6 +4,10 @@
 
 namespace longbow {
 
+// Where an encoder's modules stand, and its blocks there.
+Site site_of(const EncoderConfig& config, uint64_t seed);
+std::vector<Block> blocks_of(const EncoderConfig& config, const Site& site);
+
 // Token embeddings, positions, blocks and a last norm: [B, N] -> [B, N, C].
 class Encoder : public Part {
  public:
