@@ -49,6 +49,22 @@ DecodingMethod method_for(const std::string& option, DecodingMethod otherwise) {
   return otherwise;
 }
 
+// The texts of one lane, best first.
+std::vector<Written> written_by(const Decoded& decoded, int64_t lane, const Texts& texts) {
+  std::vector<Written> all;
+  for (int64_t n = 0; n < decoded.lengths.size(1); ++n) {
+    const auto length = decoded.lengths[lane][n].item<int64_t>();
+    if (length == 0) continue;  // the search found fewer
+    const auto row = decoded.tokens[lane][n].narrow(0, 0, length).cpu().contiguous();
+    const auto* ids = row.const_data_ptr<int64_t>();
+    const bool ended = texts.end > 0 && ids[length - 1] == texts.end;
+    all.push_back({.tokens = {ids, ids + length},
+                   .text = texts.written.text({ids, ids + length - (ended ? 1 : 0)}),
+                   .score = decoded.scores[lane][n].item<double>()});
+  }
+  return all;
+}
+
 }  // namespace
 
 FinishedRun open_for(const std::string& command, const std::string& folder,
@@ -148,18 +164,18 @@ DecodingConfig decoding_with(const Task& task, const DecodingFlags& flags) {
   return how;
 }
 
-std::vector<Written> written_by(const Decoded& decoded, int64_t lane, const Texts& texts) {
-  std::vector<Written> all;
-  for (int64_t n = 0; n < decoded.lengths.size(1); ++n) {
-    const auto length = decoded.lengths[lane][n].item<int64_t>();
-    if (length == 0) continue;  // the search found fewer
-    const auto row = decoded.tokens[lane][n].narrow(0, 0, length).cpu().contiguous();
-    const auto* ids = row.const_data_ptr<int64_t>();
-    const bool ended = texts.end > 0 && ids[length - 1] == texts.end;
-    all.push_back({.tokens = {ids, ids + length},
-                   .text = texts.written.text({ids, ids + length - (ended ? 1 : 0)}),
-                   .score = decoded.scores[lane][n].item<double>()});
-  }
+std::vector<std::vector<Written>> write_all(Task& task, const Dataset& data,
+                                            const SamplerConfig& sampler, const DecodingConfig& how,
+                                            uint64_t seed) {
+  const auto texts = task.texts();
+  std::vector<std::vector<Written>> all(static_cast<size_t>(data.size()));
+  for_batches(task, data, sampler, seed,
+              [&](const Batch& batch, const std::vector<int64_t>& indices, const Random& random) {
+                const auto decoded = task.write(batch, how, random);
+                for (size_t lane = 0; lane < indices.size(); ++lane)
+                  all[static_cast<size_t>(indices[lane])] =
+                      written_by(decoded, static_cast<int64_t>(lane), texts);
+              });
   return all;
 }
 

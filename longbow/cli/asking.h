@@ -40,13 +40,15 @@ void for_batches(const Task& task, const Dataset& data, SamplerConfig sampler, u
 // method has no use for.
 DecodingConfig decoding_with(const Task& task, const DecodingFlags& flags);
 
-// The texts of one lane, best first.
 struct Written {
   std::vector<int64_t> tokens;  // with the end, where it has one
   std::string text;             // without it
   double score = 0;
 };
-std::vector<Written> written_by(const Decoded& decoded, int64_t lane, const Texts& texts);
+// What the task writes for each sample, best first.
+std::vector<std::vector<Written>> write_all(Task& task, const Dataset& data,
+                                            const SamplerConfig& sampler, const DecodingConfig& how,
+                                            uint64_t seed);
 Node list_of(const std::vector<Written>& written);  // as JSON shows them
 
 }  // namespace longbow::cli

@@ -63,19 +63,11 @@ int run(const GenerateCommand& command) {
   const auto opened = open_for("generate", command.folder, command.device);
   auto& task = *opened.task;
   const auto how = decoding_with(task, command.decoding);
-  const auto texts = task.texts();
   const auto prompts = prompts_of(task, command);
-  check_room(prompts, how, texts.holds);
-  std::vector<std::vector<Written>> all(prompts.texts.size());
+  check_room(prompts, how, task.texts().holds);
   // Prompts of one length only: the room behind a prompt is what its own length leaves.
   const SamplerConfig sampler = {.batch_size = command.batch_size, .bucket = 1};
-  for_batches(task, *prompts.data, sampler, command.seed,
-              [&](const Batch& batch, const std::vector<int64_t>& indices, const Random& random) {
-                const auto decoded = task.write(batch, how, random);
-                for (size_t lane = 0; lane < indices.size(); ++lane)
-                  all[static_cast<size_t>(indices[lane])] =
-                      written_by(decoded, static_cast<int64_t>(lane), texts);
-              });
+  const auto all = write_all(task, *prompts.data, sampler, how, command.seed);
   for (size_t i = 0; i < all.size(); ++i) {
     const auto& prompt = prompts.texts[i];
     if (command.json)

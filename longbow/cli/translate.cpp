@@ -33,14 +33,7 @@ int run(const TranslateCommand& command) {
   const auto data = inputs_of(task, lines);
   auto sampler = as_trained(opened.config.train.sampler, texts.longest);
   sampler.batch_size = command.batch_size;
-  std::vector<std::vector<Written>> all(lines.size());
-  for_batches(task, *data, sampler, command.seed,
-              [&](const Batch& batch, const std::vector<int64_t>& indices, const Random& random) {
-                const auto decoded = task.write(batch, how, random);
-                for (size_t lane = 0; lane < indices.size(); ++lane)
-                  all[static_cast<size_t>(indices[lane])] =
-                      written_by(decoded, static_cast<int64_t>(lane), texts);
-              });
+  const auto all = write_all(task, *data, sampler, how, command.seed);
   for (size_t i = 0; i < all.size(); ++i)
     if (command.json)
       fmt::print("{}\n", to_json(Node::map({{"source", Node::string(lines[i].text)},
