@@ -1,5 +1,3 @@
-#include <ATen/ATen.h>
-
 #include "longbow/models/classifier.h"
 #include "longbow/tasks/objectives.h"
 #include "longbow/tasks/prediction.h"

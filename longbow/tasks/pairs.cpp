@@ -1,5 +1,3 @@
-#include <ATen/ATen.h>
-
 #include "longbow/tasks/prediction.h"
 #include "longbow/tasks/scores.h"
 #include "longbow/tasks/sequences.h"
