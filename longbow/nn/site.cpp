@@ -2,8 +2,8 @@
 
 #include <ATen/ATen.h>
 
-#include "longbow/ops/layer_norm.h"
 #include "longbow/ops/affine.h"
+#include "longbow/ops/layer_norm.h"
 
 namespace longbow {
 
