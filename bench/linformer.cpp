@@ -9,8 +9,8 @@
 #include <chrono>
 
 #include "bench/profile.h"
-#include "longbow/models/linformer.h"
 #include "longbow/nn/meter.h"
+#include "tests/models/linformer_readme.h"
 
 namespace longbow {
 namespace {
@@ -23,18 +23,9 @@ int run(int count, char** arguments) {
   };
   const auto x = draw("x"), direction = draw("y");
   for (const auto level : {CheckpointLevel::C0, CheckpointLevel::C1, CheckpointLevel::C2}) {
-    Linformer net({.input_size = 262144,
-                   .channels = 64,
-                   .dim_k = 128,
-                   .dim_ff = 128,
-                   .dim_d = 256,
-                   .dropout_ff = 0.15,
-                   .nhead = 4,
-                   .depth = 2,
-                   .dropout = 0.1,
-                   .activation = Activation::gelu,
-                   .checkpoint_level = level},
-                  /*seed=*/3);
+    auto config = readme_example(262144);
+    config.checkpoint_level = level;
+    Linformer net(config, /*seed=*/3);
     net.to(device);
     const auto step = [&] {
       net.zero_grad();
