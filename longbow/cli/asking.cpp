@@ -83,13 +83,16 @@ FinishedRun open_for(const std::string& command, const std::string& folder,
   return run;
 }
 
+void check_split(const std::string& name) {
+  if (name != "train" && name != "valid" && name != "test")
+    throw UserError(Place{"--split", 0}, "unknown split '" + name + "'",
+                    "one of: train, valid, test");
+}
+
 const Dataset& split_of(const Task& task, const std::string& name) {
+  check_split(name);
   const auto& splits = task.splits();
-  if (name == "train") return *splits.train;
-  if (name == "valid") return *splits.valid;
-  if (name == "test") return *splits.test;
-  throw UserError(Place{"--split", 0}, "unknown split '" + name + "'",
-                  "one of: train, valid, test");
+  return name == "train" ? *splits.train : name == "valid" ? *splits.valid : *splits.test;
 }
 
 std::vector<Line> input_lines(const std::string& file) {

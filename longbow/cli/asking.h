@@ -12,7 +12,8 @@ namespace longbow::cli {
 FinishedRun open_for(const std::string& command, const std::string& folder,
                      const std::string& device);
 
-// Of a run's data: "train", "valid" or "test"; UserError for another name.
+// UserError for another name than "train", "valid" or "test"; before a run is opened.
+void check_split(const std::string& name);
 const Dataset& split_of(const Task& task, const std::string& name);
 
 struct Line {

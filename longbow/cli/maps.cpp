@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "longbow/cli/commands.h"
+#include "longbow/cli/asking.h"
 #include "longbow/cli/device.h"
 #include "longbow/cli/map_axes.h"
 #include "longbow/core/file.h"
@@ -121,14 +121,9 @@ Node json_of(const std::vector<LayerMap>& maps, const MapsCommand& command,
 }  // namespace
 
 int run(const MapsCommand& command) {
-  if (command.split != "train" && command.split != "valid" && command.split != "test")
-    throw UserError(Place{"--split", 0}, "unknown split '" + command.split + "'",
-                    "one of: train, valid, test");
+  check_split(command.split);
   auto finished = open_run(command.folder, parse_device(command.device));
-  const auto& splits = finished.task->splits();
-  const auto& data = command.split == "train"   ? *splits.train
-                     : command.split == "valid" ? *splits.valid
-                                                : *splits.test;
+  const auto& data = split_of(*finished.task, command.split);
   if (command.sample >= data.size())
     throw UserError(Place{"--sample", 0}, fmt::format("there is no sample {}", command.sample),
                     fmt::format("the split has {}", data.size()));

@@ -45,6 +45,7 @@ std::string shown_line(const Node& prediction) {
 
 int run(const PredictCommand& command) {
   const bool own = !command.split.empty();
+  if (own) check_split(command.split);
   if (own && !command.file.empty())
     throw UserError(Place{"--split", 0}, "--file is given too", "leave one of them out");
   const auto opened = open_for("predict", command.folder, command.device);

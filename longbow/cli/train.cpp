@@ -6,7 +6,7 @@
 #include <ctime>
 #include <filesystem>
 
-#include "longbow/cli/commands.h"
+#include "longbow/cli/asking.h"
 #include "longbow/cli/device.h"
 #include "longbow/report/number.h"
 #include "longbow/train/dry_run.h"
@@ -77,15 +77,10 @@ int run(const TrainCommand& command) {
 }
 
 int run(const EvalCommand& command) {
-  if (command.split != "train" && command.split != "valid" && command.split != "test")
-    throw UserError(Place{"--split", 0}, "unknown split '" + command.split + "'",
-                    "one of: train, valid, test");
+  check_split(command.split);
   auto finished = open_run(command.folder, parse_device(command.device));
-  const auto& splits = finished.task->splits();
-  const auto& data = command.split == "train"   ? splits.train
-                     : command.split == "valid" ? splits.valid
-                                                : splits.test;
-  const auto score = evaluate(*finished.task, *data, finished.config.train.sampler);
+  const auto& data = split_of(*finished.task, command.split);
+  const auto score = evaluate(*finished.task, data, finished.config.train.sampler);
   if (command.json) {
     auto line =
         Node::map({{"split", Node::string(command.split)}, {"count", Node::integer(score.count)}});

@@ -150,6 +150,9 @@ TEST(Program, AMistakeInAFlagIsOneLineThatNamesTheFlag) {
       {"eval split",
        {"eval", "nowhere", "--split", "dev"},
        "--split: unknown split 'dev'; one of: train, valid, test"},
+      {"predict split",
+       {"predict", "nowhere", "--split", "dev"},
+       "--split: unknown split 'dev'; one of: train, valid, test"},
       {"bench mechanism",
        {"bench", "--mechanisms", "foo"},
        "--mechanisms: unknown mechanism 'foo'; one of: " +
