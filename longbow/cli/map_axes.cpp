@@ -79,16 +79,17 @@ void MapAxes::keep_rows(int64_t limit) {
 
 MapReader::MapReader(Node model, std::string objective, const Splits& splits, const Sample& sample)
     : model_(std::move(model)), objective_(std::move(objective)), named_(!splits.symbols.empty()) {
-  const auto symbol = [&](int32_t id) {
-    const auto at = static_cast<size_t>(id);
-    return at < splits.symbols.size() ? splits.symbols[at] : std::to_string(id);
+  const auto named = [](const std::vector<int32_t>& ids, const Names& symbols) {
+    Names names;
+    for (const auto id : ids) {
+      const auto at = static_cast<size_t>(id);
+      names.push_back(at < symbols.size() ? symbols[at] : std::to_string(id));
+    }
+    return names;
   };
   const bool one_vocabulary = splits.second_vocabulary == 0;
-  for (const auto id : sample.tokens) first_.push_back(symbol(id));
-  for (const auto id : sample.second)
-    second_.push_back(id == splits.end ? "<end>"
-                      : one_vocabulary ? symbol(id)
-                                       : std::to_string(id));
+  first_ = named(sample.tokens, splits.symbols);
+  second_ = named(sample.second, one_vocabulary ? splits.symbols : splits.second_symbols);
   if (second_.empty()) return;
   written_ = {"<begin>"};
   written_.insert(written_.end(), second_.begin(), second_.end() - 1);

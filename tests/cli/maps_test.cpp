@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -109,6 +110,29 @@ TEST(MapsCommand, NamesTokensButNotSlots) {
     const auto token = ">" + map.at("queries").at(0).get<std::string>() + "<";
     EXPECT_GE(count(here.read("maps.svg"), token), 2u) << "one a layer";
   }
+}
+
+// A decoder reads the source backwards once it is trained; here only the names are looked at.
+TEST(MapsCommand, NamesTheTokensOfATargetInTheTargetsSymbols) {
+  const Workspace here;
+  here.write("run.yaml",
+             "{task: reverse, data: {reverse: {train: 8, valid: 2, test: 2, symbols: 5, length: 4, "
+             "length_min: 4}}, model: {encoder: {width: 8, heads: 1, layers: 1}, decoder: {width: "
+             "8, heads: 1, layers: 1}}, train: {max_steps: 1, batch_size: 2, bucket: 1}}");
+  const auto training = here.run({"train", "run.yaml", "--out", "run", "--progress", "off"});
+  ASSERT_EQ(training.code, 0) << training.err;
+  ASSERT_EQ(here.run({"maps", "run", "--out", "maps.svg", "--json", "maps.json"}).code, 0);
+  const auto found = json::parse(here.read("maps.json"));
+  for (const auto& map : found.at("maps")) {
+    if (map.at("layer") != "decoder.layers.0.cross") continue;
+    auto target = map.at("queries").get<std::vector<std::string>>();
+    EXPECT_EQ(target.front(), "<begin>");
+    std::vector<std::string> source = map.at("keys");
+    std::reverse(source.begin(), source.end());
+    EXPECT_EQ(std::vector(target.begin() + 1, target.end()), source);
+    return;
+  }
+  FAIL() << "there is no map of the cross-attention";
 }
 
 TEST(MapsCommand, SaysInOneLineWhatCannotBeDrawn) {
