@@ -127,12 +127,13 @@ void add_batches(CLI::App* sub, int64_t& batch_size, uint64_t& seed) {
 
 void declare_asking(CLI::App& app, Action& action) {
   static GenerateCommand generate;
-  auto* sub = declare(app, action, "generate",
-                      "Continue texts with a causal language model. Without a prompt a text begins "
-                      "with the data's begin token, or with the first token of a random sample",
-                      generate);
+  auto* sub =
+      declare(app, action, "generate", "Continue texts with a causal language model", generate);
   sub->add_option("run", generate.folder, "run folder")->required();
-  sub->add_option("--prompt", generate.prompt, "text to continue, in the symbols of the data");
+  sub->add_option(
+      "--prompt", generate.prompt,
+      "text to continue, in the symbols of the data; without one a text begins with the "
+      "data's begin token, or with the first token of a random sample");
   sub->add_option("--file", generate.file, "continue each line of it; - is stdin");
   sub->add_option("--count", generate.count, "texts to begin, without a prompt")
       ->check(at_least(1))
