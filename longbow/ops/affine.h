@@ -3,8 +3,9 @@
 
 namespace longbow {
 
-// x W^T + b over the last dimension; without a bias where it is undefined. On a GPU the gradient of
-// the bias, a sum over all rows, has a kernel of its own; everything else is LibTorch's.
+// x W^T + b over the last dimension; without a bias where it is undefined. x [..., C], W [O, C], b
+// [O]. The products are LibTorch's; the gradient of the bias is row_sum, which has a kernel of its
+// own on a GPU.
 at::Tensor affine(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
 
 }  // namespace longbow

@@ -62,6 +62,11 @@ Tensor on_any_device(const Tensor& x, const Tensor& y, const Tensor& z, bool rev
   return causal_product_formula(x, y, z, reversed);
 }
 
+Tensor on_meta(const Tensor& x, const Tensor& y, const Tensor& z, bool) {
+  check(x, y, z);
+  return at::empty_like(z, {}, at::MemoryFormat::Contiguous);
+}
+
 Tensor call(const Tensor& x, const Tensor& y, const Tensor& z, bool reversed) {
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("longbow::causal_product", "")
@@ -98,6 +103,9 @@ TORCH_LIBRARY_IMPL(longbow, CPU, m) {
 }
 TORCH_LIBRARY_IMPL(longbow, CUDA, m) {
   m.impl("causal_product", on_any_device);
+}
+TORCH_LIBRARY_IMPL(longbow, Meta, m) {
+  m.impl("causal_product", on_meta);
 }
 TORCH_LIBRARY_IMPL(longbow, Autograd, m) {
   m.impl("causal_product", with_gradient);

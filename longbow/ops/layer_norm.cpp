@@ -1,103 +1,127 @@
 #include "longbow/ops/layer_norm.h"
 
 #include <ATen/ATen.h>
-
-#ifdef LONGBOW_CUDA
-#include <c10/cuda/CUDAException.h>
-#include <c10/cuda/CUDAGuard.h>
-#include <c10/cuda/CUDAStream.h>
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
 
-#include "longbow/ops/rows.h"
-#endif
+#include <tuple>
+
+#include "longbow/ops/gradient.h"
 
 namespace longbow {
-
-using at::Tensor;
-
-#ifdef LONGBOW_CUDA
 namespace {
 
+using at::Tensor;
 using torch::autograd::AutogradContext, torch::autograd::variable_list;
+using Three = std::tuple<Tensor, Tensor, Tensor>;
 
-bool fits(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  if (!x.is_cuda() || x.numel() == 0 || !at::isFloatingType(x.scalar_type())) return false;
-  for (const auto& vector : {weight, bias})
-    if (vector.scalar_type() != x.scalar_type() || !vector.is_contiguous() || !is_aligned(vector))
-      return false;
-  return kernels::rows_fit(element_of(x), x.size(-1));
+void check(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  TORCH_CHECK(x.dim() >= 1 && weight.dim() == 1 && weight.size(0) == x.size(-1),
+              "layer_norm: x is ", x.sizes(), " but weight is ", weight.sizes());
+  TORCH_CHECK(bias.sizes() == weight.sizes(), "layer_norm: weight is ", weight.sizes(),
+              " but bias is ", bias.sizes());
 }
 
-struct Normed : torch::autograd::Function<Normed> {
-  static Tensor forward(AutogradContext* context, const Tensor& given, const Tensor& weight,
-                        const Tensor& bias, double epsilon) {
-    const c10::cuda::CUDAGuard guard(given.device());
-    const auto x = dense_rows(given);
-    const int64_t width = x.size(-1), rows = x.numel() / width;
-    auto y = at::empty_like(x);
-    auto mean = at::empty({rows}, x.options().dtype(at::kFloat)), rstd = at::empty_like(mean);
-    kernels::layer_norm_cuda({.type = element_of(x),
-                              .x = x.const_data_ptr(),
-                              .weight = weight.const_data_ptr(),
-                              .bias = bias.const_data_ptr(),
-                              .y = y.mutable_data_ptr(),
-                              .mean = mean.mutable_data_ptr<float>(),
-                              .rstd = rstd.mutable_data_ptr<float>(),
-                              .rows = rows,
-                              .width = width,
-                              .epsilon = epsilon},
-                             c10::cuda::getCurrentCUDAStream().stream());
-    C10_CUDA_KERNEL_LAUNCH_CHECK();
-    context->save_for_backward({x, weight, mean, rstd, bias});
-    return y;
-  }
+Three on_cpu(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon) {
+  check(x, weight, bias);
+  return at::native_layer_norm(x, weight.sizes(), weight, bias, epsilon);
+}
 
+Three backward_on_cpu(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                      const Tensor& mean, const Tensor& rstd) {
+  return at::native_layer_norm_backward(dy, x, weight.sizes(), mean, rstd, weight, bias,
+                                        {true, true, true});
+}
+
+Three on_meta(const Tensor& x, const Tensor& weight, const Tensor& bias, double) {
+  check(x, weight, bias);
+  auto sizes = x.sizes().vec();
+  sizes.back() = 1;
+  const bool wide = x.scalar_type() == at::kDouble;
+  const auto mean = at::empty(sizes, x.options().dtype(wide ? at::kDouble : at::kFloat));
+  return {at::empty_like(x, {}, at::MemoryFormat::Contiguous), mean, at::empty_like(mean)};
+}
+
+Three backward_on_meta(const Tensor&, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                       const Tensor&, const Tensor&) {
+  return {at::empty_like(x), at::empty_like(weight), at::empty_like(bias)};
+}
+
+Three call(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("longbow::layer_norm", "")
+                             .typed<Three(const Tensor&, const Tensor&, const Tensor&, double)>();
+  return op.call(x, weight, bias, epsilon);
+}
+
+Three call_backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                    const Tensor& mean, const Tensor& rstd) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("longbow::layer_norm_backward", "")
+                             .typed<Three(const Tensor&, const Tensor&, const Tensor&,
+                                          const Tensor&, const Tensor&, const Tensor&)>();
+  return op.call(dy, x, weight, bias, mean, rstd);
+}
+
+struct Gradient : torch::autograd::Function<Gradient> {
+  static variable_list forward(AutogradContext* context, const Tensor& x, const Tensor& weight,
+                               const Tensor& bias, double epsilon) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    const auto [y, mean, rstd] = call(x, weight, bias, epsilon);
+    context->save_for_backward({x, weight, bias, mean, rstd});
+    context->mark_non_differentiable({mean, rstd});
+    return {y, mean, rstd};
+  }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const auto saved = context->get_saved_variables();
-    const auto &x = saved[0], &weight = saved[1], &mean = saved[2], &rstd = saved[3];
-    if (at::GradMode::is_enabled()) {  // somebody wants a second derivative
-      const auto shape = [&](const Tensor& t) {
-        auto sizes = x.sizes().vec();
-        sizes.back() = 1;
-        return t.view(sizes);
-      };
-      const auto [dx, dweight, dbias] =
-          at::native_layer_norm_backward(gradients[0], x, weight.sizes(), shape(mean), shape(rstd),
-                                         weight, saved[4], {true, true, true});
-      return {dx, dweight, dbias, Tensor()};
-    }
-    const c10::cuda::CUDAGuard guard(x.device());
-    const auto dy = dense_rows(gradients[0]);
-    const int64_t width = x.size(-1), rows = x.numel() / width;
-    const int64_t parts = kernels::row_parts(element_of(x), rows, width);
-    auto dx = at::empty_like(x);
-    auto sums = at::empty({parts, 2, width}, mean.options());
-    kernels::layer_norm_backward_cuda({.type = element_of(x),
-                                       .x = x.const_data_ptr(),
-                                       .weight = weight.const_data_ptr(),
-                                       .dy = dy.const_data_ptr(),
-                                       .mean = mean.const_data_ptr<float>(),
-                                       .rstd = rstd.const_data_ptr<float>(),
-                                       .dx = dx.mutable_data_ptr(),
-                                       .sums = sums.mutable_data_ptr<float>(),
-                                       .rows = rows,
-                                       .width = width,
-                                       .parts = parts},
-                                      c10::cuda::getCurrentCUDAStream().stream());
-    C10_CUDA_KERNEL_LAUNCH_CHECK();
-    const auto whole = sums.sum(0).to(weight.scalar_type());
-    return {dx, whole[0], whole[1], Tensor()};
+    const auto [dx, dweight, dbias] =
+        call_backward(gradients[0], saved[0], saved[1], saved[2], saved[3], saved[4]);
+    return {dx, dweight, dbias, Tensor()};
   }
 };
 
+Three with_gradient(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon) {
+  if (!wants_gradient(x, weight, bias)) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    return call(x, weight, bias, epsilon);
+  }
+  const auto found = Gradient::apply(x, weight, bias, epsilon);
+  return {found[0], found[1], found[2]};
+}
+
+// LibTorch's own backward pass is differentiable, so it serves whoever wants a second derivative.
+Three backward_with_gradient(const Tensor& dy, const Tensor& x, const Tensor& weight,
+                             const Tensor& bias, const Tensor& mean, const Tensor& rstd) {
+  if (wants_gradient(dy, x, weight, bias)) return backward_on_cpu(dy, x, weight, bias, mean, rstd);
+  const at::AutoDispatchBelowADInplaceOrView below;
+  return call_backward(dy, x, weight, bias, mean, rstd);
+}
+
+TORCH_LIBRARY_FRAGMENT(longbow, m) {
+  m.def(
+      "layer_norm(Tensor x, Tensor weight, Tensor bias, float epsilon) -> "
+      "(Tensor y, Tensor mean, Tensor rstd)");
+  m.def(
+      "layer_norm_backward(Tensor dy, Tensor x, Tensor weight, Tensor bias, Tensor mean, "
+      "Tensor rstd) -> (Tensor dx, Tensor dweight, Tensor dbias)");
+}
+TORCH_LIBRARY_IMPL(longbow, CPU, m) {
+  m.impl("layer_norm", on_cpu);
+  m.impl("layer_norm_backward", backward_on_cpu);
+}
+TORCH_LIBRARY_IMPL(longbow, Meta, m) {
+  m.impl("layer_norm", on_meta);
+  m.impl("layer_norm_backward", backward_on_meta);
+}
+TORCH_LIBRARY_IMPL(longbow, Autograd, m) {
+  m.impl("layer_norm", with_gradient);
+  m.impl("layer_norm_backward", backward_with_gradient);
+}
+
 }  // namespace
-#endif
 
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon) {
-#ifdef LONGBOW_CUDA
-  if (fits(x, weight, bias)) return Normed::apply(x, weight, bias, epsilon);
-#endif
-  return at::layer_norm(x, weight.sizes(), weight, bias, epsilon);
+  return std::get<0>(call(x, weight, bias, epsilon));
 }
 
 }  // namespace longbow

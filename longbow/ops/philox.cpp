@@ -4,30 +4,15 @@
 #include <ATen/Parallel.h>
 #include <torch/library.h>
 
-#include "longbow/kernels/philox.h"
-#ifdef LONGBOW_CUDA
-#include <c10/cuda/CUDAException.h>
-#include <c10/cuda/CUDAGuard.h>
-#include <c10/cuda/CUDAStream.h>
-#endif
+#include "longbow/ops/philox_task.h"
 
 namespace longbow {
 namespace {
 
 using at::Tensor;
 
-void check_key(const Tensor& key, const char* name) {
-  TORCH_CHECK(key.scalar_type() == at::kLong && key.numel() == 2 && key.is_contiguous(), name,
-              ": key is ", key.sizes(), " ", key.scalar_type(), ", but needs [2] int64");
-}
-
-Tensor allocate(const Tensor& key, at::IntArrayRef shape) {
-  check_key(key, "philox_uniform");
-  return at::empty(shape, key.options().dtype(at::kFloat));
-}
-
 Tensor on_cpu(const Tensor& key, int64_t site, at::IntArrayRef shape) {
-  auto out = allocate(key, shape);
+  auto out = empty_draw(key, shape);
   constexpr int64_t kGrain = 1 << 14;
   const int64_t count = out.numel(), pieces = (count + kGrain - 1) / kGrain;
   at::parallel_for(0, pieces, 1, [&](int64_t first, int64_t last) {
@@ -41,31 +26,9 @@ Tensor on_cpu(const Tensor& key, int64_t site, at::IntArrayRef shape) {
   return out;
 }
 
-kernels::PhiloxWindow window_of(const Tensor& key, int64_t site, int64_t rows, int64_t columns,
-                                int64_t row, int64_t column, const Tensor& out) {
-  check_key(key, "philox_window");
-  TORCH_CHECK(out.dim() == 3 && out.scalar_type() == at::kFloat && out.is_contiguous() &&
-                  out.device() == key.device(),
-              "philox_window: out is ", out.sizes(), " ", out.scalar_type(),
-              ", but needs [G, R, C] float32 beside the key");
-  TORCH_CHECK(
-      row >= 0 && row + out.size(1) <= rows && column >= 0 && column + out.size(2) <= columns,
-      "philox_window: ", out.sizes(), " from row ", row, " and column ", column, " leaves the ",
-      rows, " rows and ", columns, " columns");
-  return {.key = key.const_data_ptr<int64_t>(),
-          .site = static_cast<uint64_t>(site),
-          .out = out.mutable_data_ptr<float>(),
-          .first = row * columns + column,
-          .slab = rows * columns,
-          .row = columns,
-          .slabs = out.size(0),
-          .rows = out.size(1),
-          .columns = out.size(2)};
-}
-
 void window_on_cpu(const Tensor& key, int64_t site, int64_t rows, int64_t columns, int64_t row,
                    int64_t column, Tensor& out) {
-  const auto whole = window_of(key, site, rows, columns, row, column, out);
+  const auto whole = window_task(key, site, rows, columns, row, column, out);
   at::parallel_for(0, whole.slabs, 1, [&](int64_t first, int64_t last) {
     auto part = whole;
     part.out += first * whole.rows * whole.columns;
@@ -74,6 +37,11 @@ void window_on_cpu(const Tensor& key, int64_t site, int64_t rows, int64_t column
     kernels::philox_window(part);
   });
 }
+
+Tensor on_meta(const Tensor& key, int64_t, at::IntArrayRef shape) {
+  return empty_draw(key, shape);
+}
+void window_on_meta(const Tensor&, int64_t, int64_t, int64_t, int64_t, int64_t, Tensor&) {}
 
 TORCH_LIBRARY_FRAGMENT(longbow, m) {
   m.def("philox_uniform(Tensor key, int site, int[] shape) -> Tensor");
@@ -85,34 +53,10 @@ TORCH_LIBRARY_IMPL(longbow, CPU, m) {
   m.impl("philox_uniform", on_cpu);
   m.impl("philox_window", window_on_cpu);
 }
-
-#ifdef LONGBOW_CUDA
-Tensor on_cuda(const Tensor& key, int64_t site, at::IntArrayRef shape) {
-  const c10::cuda::CUDAGuard guard(key.device());
-  auto out = allocate(key, shape);
-  if (out.numel() == 0) return out;
-  kernels::philox_uniform_cuda({.key = key.const_data_ptr<int64_t>(),
-                                .site = static_cast<uint64_t>(site),
-                                .out = out.mutable_data_ptr<float>(),
-                                .first = 0,
-                                .count = out.numel()},
-                               c10::cuda::getCurrentCUDAStream().stream());
-  C10_CUDA_KERNEL_LAUNCH_CHECK();
-  return out;
+TORCH_LIBRARY_IMPL(longbow, Meta, m) {
+  m.impl("philox_uniform", on_meta);
+  m.impl("philox_window", window_on_meta);
 }
-void window_on_cuda(const Tensor& key, int64_t site, int64_t rows, int64_t columns, int64_t row,
-                    int64_t column, Tensor& out) {
-  const c10::cuda::CUDAGuard guard(key.device());
-  const auto task = window_of(key, site, rows, columns, row, column, out);
-  if (out.numel() == 0) return;
-  kernels::philox_window_cuda(task, c10::cuda::getCurrentCUDAStream().stream());
-  C10_CUDA_KERNEL_LAUNCH_CHECK();
-}
-TORCH_LIBRARY_IMPL(longbow, CUDA, m) {
-  m.impl("philox_uniform", on_cuda);
-  m.impl("philox_window", window_on_cuda);
-}
-#endif
 
 }  // namespace
 

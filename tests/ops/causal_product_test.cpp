@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include "tests/ops/registered.h"
 #include "tests/support/tensor.h"
 
 namespace longbow {
@@ -114,6 +115,12 @@ TEST(CausalProduct, RefusesWhatDoesNotFit) {
   const auto whole = x.to(at::kLong);
   EXPECT_EQ(error_of([&] { (void)causal_product(whole, whole, z.to(at::kLong)); }),
             "causal_product: no kernel for Long");
+}
+
+TEST(CausalProduct, IsRegisteredForEveryDevice) {
+  EXPECT_EQ(missing_kernels("causal_product"), "");
+  const auto x = at::empty({2, 9, 3}, at::kMeta), z = at::empty({2, 9, 4}, at::kMeta);
+  EXPECT_EQ(causal_product(x, x, z).sizes(), z.sizes());
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "tests/ops/dropping.h"
+#include "tests/ops/registered.h"
 
 namespace longbow {
 namespace {
@@ -42,6 +43,18 @@ TEST(Dropout, AKeyThatChangedBeforeTheBackwardPassIsAnError) {
   key.select(0, 1).fill_(4);
   EXPECT_NE(error_of([&] { y.sum().backward(); }).find("modified by an inplace operation"),
             std::string::npos);
+}
+
+TEST(Dropout, IsRegisteredForEveryDevice) {
+  EXPECT_EQ(missing_kernels("philox_dropout"), "");
+  const auto key = at::empty({2}, at::TensorOptions(at::kMeta).dtype(at::kLong));
+  EXPECT_EQ(philox_dropout(at::empty({2, 3}, at::kMeta), key, 5, 0.3).sizes(),
+            at::IntArrayRef({2, 3}));
+}
+
+TEST(Dropout, RefusesAKeyThatIsNone) {
+  EXPECT_EQ(error_of([] { philox_dropout(at::ones({3}), at::ones({2}), 5, 0.3); }),
+            "philox_dropout: key is [2] Float, but needs [2] int64");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 
 #include "longbow/kernels/philox_rounds.h"
+#include "tests/ops/registered.h"
 #include "tests/support/tensor.h"
 
 namespace longbow {
@@ -80,6 +81,13 @@ TEST(Philox, RefusesAKeyOfAnotherForm) {
             "philox_uniform: key is [2] Float, but needs [2] int64");
   EXPECT_EQ(error_of([] { (void)philox_uniform(at::zeros({3}, at::kLong), 0, {1}); }),
             "philox_uniform: key is [3] Long, but needs [2] int64");
+}
+
+TEST(Philox, IsRegisteredForEveryDevice) {
+  EXPECT_EQ(missing_kernels("philox_uniform", false), "");
+  EXPECT_EQ(missing_kernels("philox_window", false), "");
+  const auto key = at::empty({2}, at::TensorOptions(at::kMeta).dtype(at::kLong));
+  EXPECT_EQ(philox_uniform(key, 3, {4, 5}).sizes(), at::IntArrayRef({4, 5}));
 }
 
 }  // namespace

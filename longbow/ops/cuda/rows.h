@@ -7,6 +7,8 @@
 
 namespace longbow {
 
+// Whether rows of this type and width have a kernel: x is not empty and of a floating type.
+bool has_row_kernel(const at::Tensor& x);
 bool is_aligned(const at::Tensor& x);  // at an address that can be read 16 bytes at a time
 // Rows without gaps at such an address.
 at::Tensor dense_rows(const at::Tensor& x);
