@@ -1,5 +1,6 @@
 # cmake -DWAY=... -DSOURCE=... -DBUILD=... -DCOMPILER=... -P consumer.cmake
 # Builds and runs examples/consumer as a user of longbow would, outside of the source tree.
+include(${CMAKE_CURRENT_LIST_DIR}/named_paths.cmake)
 set(ENV{LONGBOW_TORCH})
 set(ENV{LD_LIBRARY_PATH})
 set(temporary $ENV{TMPDIR})
@@ -22,10 +23,13 @@ function(run)
 endfunction()
 
 function(expect_no_source_path place)
-  execute_process(COMMAND grep -rlF ${SOURCE} ${place} OUTPUT_VARIABLE files RESULT_VARIABLE status)
-  if(NOT status EQUAL 1)
-    message(FATAL_ERROR "these files name the source tree:\n${files}")
-  endif()
+  foreach(path ${SOURCE} ${BUILD})
+    find_files_naming(files ${place} ${path})
+    if(files)
+      list(JOIN files "\n" files)
+      message(FATAL_ERROR "these files name ${path}:\n${files}")
+    endif()
+  endforeach()
 endfunction()
 
 function(expect_output program)
