@@ -93,7 +93,10 @@ foreach(way install find_package pkg_config add_subdirectory clean)
 endforeach()
 add_test(NAME consumer.named_paths COMMAND ${CMAKE_COMMAND} -DFOLDER=${PROJECT_BINARY_DIR}/named_paths
   -P ${PROJECT_SOURCE_DIR}/tests/consumer/named_paths_test.cmake)
-set_tests_properties(consumer.named_paths PROPERTIES LABELS unit TIMEOUT 120)
+add_test(NAME consumer.runtime COMMAND ${CMAKE_COMMAND} -DCOMPILER=${CMAKE_CXX_COMPILER}
+  -DMODULE=${PROJECT_SOURCE_DIR}/cmake/LongbowRuntime.cmake -DFOLDER=${PROJECT_BINARY_DIR}/runtime
+  -P ${PROJECT_SOURCE_DIR}/tests/consumer/runtime_test.cmake)
+set_tests_properties(consumer.named_paths consumer.runtime PROPERTIES LABELS unit TIMEOUT 120)
 set_tests_properties(consumer.install PROPERTIES FIXTURES_SETUP consumer_prefix)
 set_tests_properties(consumer.clean PROPERTIES FIXTURES_CLEANUP consumer_prefix)
 set_tests_properties(consumer.find_package consumer.pkg_config consumer.add_subdirectory PROPERTIES FIXTURES_REQUIRED consumer_prefix)
