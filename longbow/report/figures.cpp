@@ -20,7 +20,8 @@ Axis axis(const std::string& label, Spacing spacing, const std::vector<double>& 
   auto negative = [](double value) { return value < 0; };
   if (spacing == Spacing::linear && std::none_of(values.begin(), values.end(), negative))
     scale.low = std::max(scale.low, 0.0);
-  return {.label = label, .scale = scale, .marks = ticks(scale), .text = plain_tick};
+  auto marks = ticks(scale);
+  return {.label = label, .scale = scale, .marks = marks, .text = tick_text(marks)};
 }
 
 std::string joined_labels(const std::vector<Series>& series) {

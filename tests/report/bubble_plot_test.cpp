@@ -14,11 +14,11 @@ BubblePlot plot() {
   Axis x{.label = "speed",
          .scale = {Spacing::logarithmic, 10, 1000},
          .marks = {10, 100, 1000},
-         .text = plain_tick};
+         .text = tick_text({})};
   Axis y{.label = "score",
          .scale = {Spacing::linear, 50, 60},
          .marks = {50, 55, 60},
-         .text = plain_tick};
+         .text = tick_text({})};
   BubblePlot result{.title = "t",
                     .description = "d",
                     .x = x,

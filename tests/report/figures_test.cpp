@@ -73,6 +73,21 @@ TEST(Figures, CurvesAreInTheUnitOfTheirMetric) {
   EXPECT_EQ(perplexity.find(">600<"), std::string::npos) << perplexity;
 }
 
+// The mean of three equal rates may differ from them in the last bit.
+TEST(Figures, AConstantRateOverSeedsIsAFlatLine) {
+  Record record;
+  for (int64_t seed : {1, 2, 3})
+    record.curves.push_back({.label = "a",
+                             .task = "t",
+                             .quantity = "learning_rate",
+                             .split = "train",
+                             .seed = seed,
+                             .points = {{1, 0.1}, {2, 0.1}}});
+  auto svg = curve_figure(record, "t", "learning_rate", looks_of(record));
+  EXPECT_NE(svg.find(">0.1<"), std::string::npos) << svg;
+  EXPECT_LE(sample::count(svg, "class=\"tick\""), 24u) << svg;
+}
+
 TEST(Figures, ATestScoreIsADotWithoutASecondLabel) {
   Record record;
   for (auto [split, last] : {std::pair("valid", 1), std::pair("test", 3)}) {

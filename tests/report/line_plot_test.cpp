@@ -10,7 +10,8 @@ namespace longbow::reporting {
 namespace {
 
 LinePlot plot(Spacing spacing) {
-  Axis axis{.label = "axis", .scale = {spacing, 1, 100}, .marks = {1, 10, 100}, .text = plain_tick};
+  Axis axis{
+      .label = "axis", .scale = {spacing, 1, 100}, .marks = {1, 10, 100}, .text = tick_text({})};
   return {.title = "t", .description = "d", .x = axis, .y = axis, .series = {}, .rings = {}};
 }
 
