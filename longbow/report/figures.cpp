@@ -189,12 +189,13 @@ std::string curve_figure(const Record& record, const std::string& task, const st
     series.faint = is_train(band) && !only_train;
     for (auto& [step, mean, low, high] : band.points) {
       series.points.push_back({step, measure.shown(mean), measure.shown(low), measure.shown(high)});
+      if (!std::isfinite(mean)) continue;
       steps.push_back(step);
       for (auto value : {mean, low, high}) values.push_back(measure.shown(value));
     }
     plot.series.push_back(series);
   }
-  if (plot.series.empty()) return "";
+  if (values.empty()) return "";
   plot.x = axis("step", Spacing::linear, steps);
   plot.y = axis(quantity_label(measure.heading()), spacing_of(quantity, values), values);
   plot.title = fmt::format("{}: {} over steps", task, quantity_label(quantity));

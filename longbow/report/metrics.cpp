@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 #include <sstream>
@@ -13,6 +15,7 @@
 namespace longbow::reporting {
 namespace {
 
+constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
 const std::set<std::string> kNotPlotted = {"step", "split", "epoch", "seed", "time", "seconds"};
 
 Curve& curve_of(std::vector<Curve>& curves, const Curve& origin, const std::string& split,
@@ -32,9 +35,25 @@ void add_line(std::vector<Curve>& curves, const Curve& origin, const Node& line,
   auto x = as_number(*step, "step");
   auto part = as_string(*split, "split");
   for (auto& [key, value] : line.entries) {
-    if (kNotPlotted.contains(key) || !value.is_scalar() || value.quoted) continue;
+    if (kNotPlotted.contains(key)) continue;
+    const bool missing = is_missing_number(value);
+    if (!missing && (!value.is_scalar() || value.quoted)) continue;
     if (value.text == "true" || value.text == "false") continue;
-    curve_of(curves, origin, part, key).points.emplace_back(x, as_number(value, key));
+    curve_of(curves, origin, part, key)
+        .points.emplace_back(x, missing ? kNoValue : as_number(value, key));
+  }
+}
+
+void note_gaps(const std::vector<Curve>& curves, const std::string& path,
+               std::vector<std::string>& notes) {
+  for (auto& curve : curves) {
+    auto gap = [](const auto& point) { return std::isnan(point.second); };
+    auto first = std::find_if(curve.points.begin(), curve.points.end(), gap);
+    if (first == curve.points.end()) continue;
+    notes.push_back(fmt::format("{}: {} ({}) is not finite at {} of {} steps, first at step {:.0f}",
+                                path, curve.quantity, curve.split,
+                                std::count_if(first, curve.points.end(), gap), curve.points.size(),
+                                first->first));
   }
 }
 
@@ -60,10 +79,15 @@ struct Spread {
   double sum = 0, low = 0, high = 0;
   int64_t count = 0;
   void add(double value) {
+    if (std::isnan(value)) return;
     low = count ? std::min(low, value) : value;
     high = count ? std::max(high, value) : value;
     sum += value;
     ++count;
+  }
+  Band::Point at(double step) const {
+    if (count == 0) return {step, kNoValue, kNoValue, kNoValue};
+    return {step, sum / static_cast<double>(count), low, high};
   }
 };
 
@@ -72,20 +96,26 @@ std::vector<Band::Point> thinned(const std::vector<Band::Point>& points, size_t 
   std::vector<Band::Point> result;
   for (size_t i = 0; i < limit; ++i) {
     auto first = i * points.size() / limit, last = (i + 1) * points.size() / limit;
-    Band::Point mean{};
+    Spread step, mean, low, high;
     for (auto j = first; j < last; ++j) {
-      mean.step += points[j].step;
-      mean.mean += points[j].mean;
-      mean.low += points[j].low;
-      mean.high += points[j].high;
+      step.add(points[j].step);
+      mean.add(points[j].mean);
+      low.add(points[j].low);
+      high.add(points[j].high);
     }
-    auto n = static_cast<double>(last - first);
-    result.push_back({mean.step / n, mean.mean / n, mean.low / n, mean.high / n});
+    auto average = [](const Spread& spread) { return spread.at(0).mean; };
+    result.push_back({average(step), average(mean), average(low), average(high)});
   }
   return result;
 }
 
 }  // namespace
+
+bool is_missing_number(const Node& value) {
+  if (value.is_null()) return true;
+  return value.is_scalar() &&
+         (value.text == ".inf" || value.text == "-.inf" || value.text == ".nan");
+}
 
 std::vector<Curve> read_curves(const std::string& path, const Curve& origin,
                                std::vector<std::string>& notes) {
@@ -102,6 +132,7 @@ std::vector<Curve> read_curves(const std::string& path, const Curve& origin,
     }
     add_line(curves, origin, parsed(line, place), place);
   }
+  note_gaps(curves, path, notes);
   return curves;
 }
 
@@ -124,8 +155,7 @@ std::vector<Band> bands(const std::vector<Curve>& curves, const std::string& tas
   }
   for (size_t i = 0; i < result.size(); ++i) {
     std::vector<Band::Point> points;
-    for (auto& [step, s] : spreads[i])
-      points.push_back({step, s.sum / static_cast<double>(s.count), s.low, s.high});
+    for (auto& [step, spread] : spreads[i]) points.push_back(spread.at(step));
     result[i].points = thinned(points, limit);
   }
   return result;

@@ -44,7 +44,7 @@ struct Object {
   }
   std::optional<double> number(const std::string& key) const {
     auto value = node.find(key);
-    if (!value || value->is_null()) return {};
+    if (!value || reporting::is_missing_number(*value)) return {};
     return as_number(*value, name + "." + key);
   }
 };
@@ -66,7 +66,7 @@ std::vector<Object> objects(const Node& list, const std::string& what, const Pla
 
 std::vector<std::string> read_sites(const Object& from) {
   std::vector<std::string> sites;
-  if (auto list = from.node.find("sites"))
+  if (auto list = from.node.find("sites"); list && !list->is_null())
     for (auto& site : items(*list, from.name + ".sites", from.place))
       sites.push_back(as_string(site, from.name + ".sites"));
   return sites;
@@ -79,6 +79,14 @@ std::optional<bool> read_percent(const Object& from) {
     throw UserError(from.place, fmt::format("{}: unknown format '{}'", from.name, format),
                     "one of: percent, number");
   return format == "percent";
+}
+
+// A score that was written although it is not finite; newer files hold null and say why.
+void refuse_infinite_score(const Object& from, Cell& cell) {
+  auto score = from.node.find("score");
+  if (!score || score->is_null() || cell.score || cell.status != "ok") return;
+  cell.status = "FAIL";
+  if (cell.reason.empty()) cell.reason = fmt::format("{} is {}", cell.metric, score->text);
 }
 
 Cell read_cell(const Object& from) {
@@ -100,6 +108,7 @@ Cell read_cell(const Object& from) {
             .chosen_by = from.text("chosen_by"),
             .sites = read_sites(from),
             .run = from.text("run")};
+  refuse_infinite_score(from, cell);
   if (cell.score && reporting::measure_of(cell).percent && (*cell.score < 0 || *cell.score > 1))
     throw UserError(from.place,
                     fmt::format("{}: {} is {}, outside 0..1", from.name, cell.metric, *cell.score),
@@ -149,7 +158,8 @@ Growth read_growth(const Object& from) {
 
 void read_context(const Node& context, Record& record) {
   for (auto& [key, value] : context.entries)
-    record.context.emplace_back(key, value.is_scalar() ? value.text : to_json(value));
+    if (!value.is_null())
+      record.context.emplace_back(key, value.is_scalar() ? value.text : to_json(value));
 }
 
 void add_curves(const fs::path& file, const Curve& origin, Record& record) {

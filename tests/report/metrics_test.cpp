@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "longbow/core/error.h"
 #include "tests/report/sample.h"
 
@@ -19,11 +22,50 @@ TEST(Metrics, EverySplitAndQuantityIsACurve) {
   auto curves = read_curves(path, {.label = "softmax", .task = "listops"}, notes);
   ASSERT_EQ(curves.size(), 3u);
   EXPECT_EQ(curves[0].quantity, "loss");
-  EXPECT_EQ(curves[0].points.size(), 1u);
+  ASSERT_EQ(curves[0].points.size(), 2u);
+  EXPECT_TRUE(std::isnan(curves[0].points[1].second));
   EXPECT_EQ(curves[1].quantity, "learning_rate");
   EXPECT_EQ(curves[2].split, "valid");
   EXPECT_EQ(curves[2].task, "listops");
-  EXPECT_TRUE(notes.empty());
+  EXPECT_EQ(notes, std::vector<std::string>{
+                       path + ": loss (train) is not finite at 1 of 2 steps, first at step 2"});
+}
+
+// Older files hold the words of numbers that are not finite, newer ones null.
+TEST(Metrics, ANumberThatIsNotFiniteIsMissing) {
+  sample::Folder folder;
+  auto path = folder.write("metrics.jsonl",
+                           "{\"step\": 1, \"split\": \"valid\", \"perplexity\": \".inf\"}\n"
+                           "{\"step\": 2, \"split\": \"valid\", \"perplexity\": \"-.inf\"}\n"
+                           "{\"step\": 3, \"split\": \"valid\", \"perplexity\": \".nan\"}\n"
+                           "{\"step\": 4, \"split\": \"valid\", \"perplexity\": null}\n"
+                           "{\"step\": 5, \"split\": \"valid\", \"perplexity\": 9}\n");
+  std::vector<std::string> notes;
+  auto curves = read_curves(path, {.label = "a", .task = "t"}, notes);
+  ASSERT_EQ(curves.size(), 1u);
+  ASSERT_EQ(curves[0].points.size(), 5u);
+  EXPECT_EQ(notes, std::vector<std::string>{
+                       path + ": perplexity (valid) is not finite at 4 of 5 steps, first at step "
+                              "1"});
+  auto points = bands(curves, "t", "perplexity").at(0).points;
+  ASSERT_EQ(points.size(), 5u);
+  EXPECT_TRUE(std::isnan(points[3].mean));
+  EXPECT_EQ(points[4].mean, 9);
+}
+
+TEST(Metrics, ASeedWithoutAValueDoesNotCount) {
+  const auto nan = std::numeric_limits<double>::quiet_NaN();
+  std::vector<Curve> curves = {
+      {.label = "a", .task = "t", .quantity = "loss", .split = "valid", .points = {{1, nan}}},
+      {.label = "a", .task = "t", .quantity = "loss", .split = "valid", .points = {{1, 4}}}};
+  auto point = bands(curves, "t", "loss").at(0).points.at(0);
+  EXPECT_EQ(point.mean, 4);
+  EXPECT_EQ(point.low, 4);
+  for (int step = 2; step < 10; ++step) curves[0].points.emplace_back(step, step < 6 ? nan : 2);
+  auto thin = bands(curves, "t", "loss", 3).at(0).points;
+  ASSERT_EQ(thin.size(), 3u);
+  EXPECT_EQ(thin[0].mean, 4);
+  EXPECT_EQ(thin[2].mean, 2);
 }
 
 TEST(Metrics, AHalfWrittenLastLineIsANote) {

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "longbow/core/error.h"
+#include "longbow/report/report.h"
 #include "tests/report/sample.h"
 
 namespace longbow {
@@ -98,6 +99,29 @@ TEST(Record, ACellMaySayHowItsScoreIsReadAndWhereItsMechanismStands) {
   EXPECT_EQ(
       loading(folder.write("cells.json", R"([{"mechanism": "a", "task": "t", "format": "%"}])")),
       folder.str() + "/cells.json: cells[0]: unknown format '%'; one of: percent, number");
+}
+
+TEST(Record, NumbersThatAreNotFiniteAreMissing) {
+  sample::Folder folder;
+  folder.write("results.json", R"([
+    {"mechanism": "a", "task": "t", "metric": "perplexity", "score": ".inf", "status": "ok", "peak_bytes": ".nan"},
+    {"mechanism": "b", "task": "t", "metric": "perplexity", "score": null, "status": "FAIL", "seconds": "-.inf",
+     "reason": "perplexity is not finite", "sites": null},
+    {"mechanism": "c", "task": "t", "metric": "perplexity", "score": 3, "tokens_per_second": null}])");
+  folder.write("context.json", R"({"machine": null, "commit": "abc"})");
+  auto record = load_record(folder.str());
+  ASSERT_EQ(record.cells.size(), 3u);
+  EXPECT_FALSE(record.cells[0].score || record.cells[0].peak_bytes);
+  EXPECT_EQ(record.cells[0].status, "FAIL");
+  EXPECT_EQ(record.cells[0].reason, "perplexity is .inf");
+  EXPECT_FALSE(record.cells[1].score || record.cells[1].seconds);
+  EXPECT_EQ(record.cells[1].reason, "perplexity is not finite");
+  EXPECT_EQ(record.cells[2].score, 3);
+  ASSERT_EQ(record.context.size(), 1u);
+  const auto page = to_html(record);
+  EXPECT_NE(page.find(">perplexity is .inf</td>"), std::string::npos);
+  EXPECT_NE(page.find(">perplexity is not finite</td>"), std::string::npos);
+  EXPECT_EQ(page.find("nan"), std::string::npos);
 }
 
 TEST(Record, APretrainedRunHasTheCurvesOfBoth) {
