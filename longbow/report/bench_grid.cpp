@@ -20,11 +20,12 @@ std::string length_text(double length) {
 }
 
 GridCell bench_cell(const Benchmark* benchmark, Field field, const Format& format) {
-  if (!benchmark) return {.text = "n.a.", .tone = Tone::muted, .hint = "not run"};
+  if (!benchmark) return {.text = "not run", .tone = tone_of("not run")};
   if (benchmark->status != "ok")
-    return {.text = benchmark->status, .tone = Tone::failed, .hint = benchmark->reason};
+    return {
+        .text = benchmark->status, .tone = tone_of(benchmark->status), .hint = benchmark->reason};
   auto& value = benchmark->*field;
-  if (!value) return {.text = "n.a.", .tone = Tone::muted, .hint = "not measured"};
+  if (!value) return {.text = "–", .tone = Tone::muted, .hint = "not measured"};
   return {.text = format(*value), .value = *value};
 }
 
@@ -54,7 +55,7 @@ GridCell speedup_cell(const Record& record, const Growth& growth) {
       auto ratio = *reference.seconds / *own->seconds;
       return {.text = fmt::format("{:.2f}× at {}", ratio, length_text(*length)), .value = ratio};
     }
-  return {.text = "n.a.", .tone = Tone::muted};
+  return {.text = "–", .tone = Tone::muted};
 }
 
 GridCell optional_cell(const std::optional<double>& value, const Format& format,
@@ -147,8 +148,8 @@ Grid growth_grid(const Record& record) {
   for (auto& growth : record.growth)
     grid.rows.push_back({{.text = growth.mechanism},
                          {.text = growth.mode},
-                         optional_cell(growth.time_exponent, exponent_text, "n.a."),
-                         optional_cell(growth.memory_exponent, exponent_text, "n.a."),
+                         optional_cell(growth.time_exponent, exponent_text, "–"),
+                         optional_cell(growth.memory_exponent, exponent_text, "–"),
                          optional_cell(growth.crossover_length, length_text,
                                        is_reference(growth.mechanism) ? "–" : "none in range"),
                          speedup_cell(record, growth)});
@@ -166,7 +167,7 @@ Grid bench_failure_grid(const Record& record) {
     grid.rows.push_back({{.text = row.mechanism},
                          {.text = row.mode},
                          {.text = length_text(row.length), .value = row.length},
-                         {.text = row.status, .tone = Tone::failed},
+                         {.text = row.status, .tone = tone_of(row.status)},
                          {.text = row.reason.empty() ? "no reason was recorded" : row.reason}});
   }
   return grid;

@@ -13,13 +13,9 @@ namespace {
 
 using Field = std::optional<Statistic> Summary::*;
 
-GridCell absent(bool baseline) {
-  return {.text = baseline ? "–" : "n.a.", .tone = Tone::muted};
-}
-
 template <class Format>
-GridCell number_cell(const std::optional<double>& value, bool baseline, Format format) {
-  if (!value) return absent(baseline);
+GridCell number_cell(const std::optional<double>& value, Format format) {
+  if (!value) return {.text = "–", .tone = Tone::muted};
   return {.text = format(*value), .value = *value};
 }
 
@@ -40,12 +36,10 @@ GridCell score_cell(const Table& table, const Summary& summary) {
   if (summary.score)
     return {.text = summary.text(), .value = summary.score->mean, .hint = reasons(table, summary)};
   if (summary.seeds > 0)
-    return {.text = summary.text(),
-            .tone = summary.status == "n.a." ? Tone::muted : Tone::failed,
-            .hint = reasons(table, summary)};
-  auto cell = absent(table.is_baseline(summary.mechanism));
-  cell.hint = "not run";
-  return cell;
+    return {
+        .text = summary.text(), .tone = tone_of(summary.status), .hint = reasons(table, summary)};
+  if (table.is_baseline(summary.mechanism)) return {.text = "–", .tone = Tone::muted};
+  return {.text = summary.text(), .tone = tone_of(summary.status)};
 }
 
 std::string listed(const std::vector<std::string>& sites) {
@@ -135,7 +129,48 @@ bool averages(const Table& table) {
                      [&](auto& task) { return table.measure(task).percent; });
 }
 
+const char* meaning_of(Tone tone) {
+  switch (tone) {
+    case Tone::pending:
+      return "not run yet";
+    case Tone::refused:
+      return "the mechanism cannot do the task";
+    case Tone::failed:
+      return "ended without a score";
+    case Tone::out_of_memory:
+      return "ran out of memory";
+    default:
+      return "";
+  }
+}
+
 }  // namespace
+
+Tone tone_of(const std::string& status) {
+  if (status == "pending" || status == "not run") return Tone::pending;
+  if (status == "n.a.") return Tone::refused;
+  return status == "OOM" ? Tone::out_of_memory : Tone::failed;
+}
+
+std::vector<GridCell> states_of(const Grid& grid) {
+  std::vector<GridCell> states;
+  for (auto& row : grid.rows)
+    for (auto& cell : row) {
+      auto same = [&](const GridCell& state) { return state.text == cell.text; };
+      auto explained = *meaning_of(cell.tone) && cell.text != "not run";
+      if (explained && std::none_of(states.begin(), states.end(), same))
+        states.push_back({.text = cell.text, .tone = cell.tone, .hint = meaning_of(cell.tone)});
+    }
+  std::stable_sort(states.begin(), states.end(),
+                   [](const GridCell& a, const GridCell& b) { return a.tone < b.tone; });
+  return states;
+}
+
+std::string state_sentence(const Grid& grid) {
+  std::vector<std::string> parts;
+  for (auto& state : states_of(grid)) parts.push_back(state.text + ": " + state.hint);
+  return parts.empty() ? "" : fmt::format("{}.", fmt::join(parts, "; "));
+}
 
 void mark_best(Grid& grid, size_t column, bool lowest) {
   GridCell* best = nullptr;
@@ -157,18 +192,16 @@ Grid overview_grid(const Table& table) {
   grid.columns.insert(grid.columns.end(), {"tokens/s", "peak memory", "parameters"});
   for (auto& mechanism : table.mechanisms) {
     auto row = row_of(table, mechanism);
-    auto baseline = table.is_baseline(mechanism);
     auto& cells = grid.rows.emplace_back();
     cells.push_back(mechanism_cell(table, mechanism));
     for (auto summary : row) cells.push_back(score_cell(table, *summary));
     if (averages(table))
-      cells.push_back(number_cell(over_tasks(row, &Summary::score, arithmetic_mean), false,
+      cells.push_back(number_cell(over_tasks(row, &Summary::score, arithmetic_mean),
                                   [](double v) { return fmt::format("{:.2f}", v); }));
-    cells.push_back(number_cell(over_tasks(row, &Summary::tokens_per_second, geometric_mean),
-                                baseline, human_count));
     cells.push_back(
-        number_cell(over_tasks(row, &Summary::peak_bytes, largest), baseline, human_bytes));
-    cells.push_back(number_cell(most_parameters(row), baseline, human_count));
+        number_cell(over_tasks(row, &Summary::tokens_per_second, geometric_mean), human_count));
+    cells.push_back(number_cell(over_tasks(row, &Summary::peak_bytes, largest), human_bytes));
+    cells.push_back(number_cell(most_parameters(row), human_count));
   }
   for (size_t i = 0; i < table.tasks.size(); ++i)
     mark_best(grid, i + 1, !table.measure(table.tasks[i]).larger_is_better);
@@ -177,9 +210,9 @@ Grid overview_grid(const Table& table) {
       direction_sentence(table) + "Mean ± standard deviation over seeds where there are several.";
   if (several)
     grid.note +=
-        " tokens/s is the geometric mean over the tasks, memory and parameters the largest; n.a. "
-        "for "
-        "speed and memory where a task is missing.";
+        " tokens/s is the geometric mean over the tasks, memory and parameters the largest; no "
+        "speed "
+        "and no memory where a task is missing.";
   return grid;
 }
 
@@ -194,13 +227,12 @@ Grid task_grid(const Table& table, const std::string& task) {
   for (auto& mechanism : table.mechanisms) {
     auto& summary = table.at(mechanism, task);
     if (summary.seeds == 0) continue;
-    auto baseline = table.is_baseline(mechanism);
     grid.rows.push_back({mechanism_cell(table, mechanism), score_cell(table, summary),
-                         number_cell(static_cast<double>(summary.seeds), baseline, exact_text),
-                         number_cell(mean_of(summary.tokens_per_second), baseline, human_count),
-                         number_cell(mean_of(summary.peak_bytes), baseline, human_bytes),
-                         number_cell(mean_of(summary.parameters), baseline, human_count),
-                         number_cell(mean_of(summary.seconds), baseline, human_seconds)});
+                         number_cell(static_cast<double>(summary.seeds), exact_text),
+                         number_cell(mean_of(summary.tokens_per_second), human_count),
+                         number_cell(mean_of(summary.peak_bytes), human_bytes),
+                         number_cell(mean_of(summary.parameters), human_count),
+                         number_cell(mean_of(summary.seconds), human_seconds)});
     if (placed) grid.rows.back().push_back({.text = listed(summary.sites)});
   }
   mark_best(grid, 1, !table.measure(task).larger_is_better);
@@ -220,7 +252,7 @@ Grid failure_grid(const Table& table) {
         {{.text = failure.mechanism},
          {.text = failure.task},
          {.text = fmt::format("{}", failure.seed), .value = static_cast<double>(failure.seed)},
-         {.text = failure.status, .tone = Tone::failed},
+         {.text = failure.status, .tone = tone_of(failure.status)},
          {.text = failure.reason}});
   return grid;
 }

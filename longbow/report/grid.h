@@ -8,7 +8,9 @@
 
 namespace longbow::reporting {
 
-enum class Tone { plain, best, muted, failed };
+// How a cell looks. The last four are what became of one that has no score.
+enum class Tone { plain, best, muted, pending, refused, failed, out_of_memory };
+Tone tone_of(const std::string& status);
 
 struct GridCell {
   std::string text;
@@ -27,6 +29,10 @@ struct Grid {
 Grid overview_grid(const Table& table);
 Grid task_grid(const Table& table, const std::string& task);
 Grid failure_grid(const Table& table);
+
+// One cell for each kind of cell without a score that needs an explanation, which is its hint.
+std::vector<GridCell> states_of(const Grid& grid);
+std::string state_sentence(const Grid& grid);  // "OOM: ran out of memory."; empty without any
 
 // "Scored on test; the checkpoint was chosen on valid.", and where a mechanism could not be put.
 std::string scoring_sentence(const Table& table, const std::string& task);

@@ -7,6 +7,7 @@
 #include "longbow/report/bench_grid.h"
 #include "longbow/report/figures.h"
 #include "longbow/report/grid.h"
+#include "longbow/report/heading.h"
 #include "longbow/report/number.h"
 #include "longbow/report/page.h"
 #include "longbow/report/report.h"
@@ -22,9 +23,18 @@ std::string tag(const std::string& name, const std::string& words) {
   return fmt::format("<{0}>{1}</{0}>\n", name, escaped(words));
 }
 
+// What became of a cell without a score has a sign and a frame of its own, besides its colour.
+std::string words_html(const GridCell& cell) {
+  constexpr std::array kStates = {"pending", "refused", "failed", "oom"};
+  if (cell.tone < Tone::pending) return escaped(cell.text);
+  return fmt::format(
+      R"(<span class="state {}">{}</span>)",
+      kStates.at(static_cast<size_t>(cell.tone) - static_cast<size_t>(Tone::pending)),
+      escaped(cell.text));
+}
+
 std::string cell_html(const Grid& grid, const GridCell& cell, size_t column) {
-  constexpr const char* kTones[] = {"", "best", "muted", "failed"};
-  std::string classes = kTones[static_cast<int>(cell.tone)];
+  std::string classes = cell.tone == Tone::best ? "best" : cell.tone == Tone::muted ? "muted" : "";
   if (column < grid.text_columns)
     classes += grid.columns[column] == "reason" ? " name reason" : " name";
   auto sort_key = cell.value                   ? exact_text(*cell.value)
@@ -32,7 +42,7 @@ std::string cell_html(const Grid& grid, const GridCell& cell, size_t column) {
                                                : "";
   auto hint = cell.hint.empty() ? "" : fmt::format(R"( title="{}")", escaped(cell.hint));
   return fmt::format(R"(<td class="{}" data-value="{}"{}>{}</td>)", classes, escaped(sort_key),
-                     hint, escaped(cell.text));
+                     hint, words_html(cell));
 }
 
 std::string grid_html(const Grid& grid) {
@@ -53,8 +63,20 @@ std::string note_html(const std::string& note) {
   return note.empty() ? "" : fmt::format("<p class=\"soft\">{}</p>\n", escaped(note));
 }
 
+std::string states_html(const Grid& grid) {
+  std::string result;
+  for (auto& state : states_of(grid))
+    result += fmt::format("<span>{} {}</span> ", words_html(state), escaped(state.hint));
+  return result.empty() ? "" : "<p class=\"states\">" + result + "</p>\n";
+}
+
 std::string titled_grid(const Grid& grid, const std::string& heading) {
-  return tag(heading, grid.title) + note_html(grid.note) + grid_html(grid);
+  return tag(heading, grid.title) + note_html(grid.note) + grid_html(grid) + states_html(grid);
+}
+
+// The signs of a table of failures are those of the tables above, which explain them.
+std::string reasons_html(const Grid& grid) {
+  return tag("h2", grid.title) + note_html(grid.note) + grid_html(grid);
 }
 
 std::string figure_html(const std::string& svg, const std::string& caption, const std::string& more,
@@ -128,7 +150,7 @@ std::string arena_html(const Record& record, const Looks& looks) {
   for (auto& task : curve_tasks(record))
     if (std::find(table.tasks.begin(), table.tasks.end(), task) == table.tasks.end())
       result += tag("h2", task) + curves_html(record, task, looks);
-  if (!table.failures.empty()) result += titled_grid(failure_grid(table), "h2");
+  if (!table.failures.empty()) result += reasons_html(failure_grid(table));
   return result;
 }
 
@@ -144,13 +166,15 @@ std::string bench_html(const Record& record, const Looks& looks) {
     for (auto& grid : mode_grids(record, mode)) result += titled_grid(grid, "h3");
   }
   auto failures = bench_failure_grid(record);
-  if (!failures.rows.empty()) result += titled_grid(failures, "h2");
+  if (!failures.rows.empty()) result += reasons_html(failures);
   return result;
 }
 
 std::string body_html(const Record& record) {
   auto looks = looks_of(record);
-  auto result = tag("h1", record.title) + card_html(record);
+  auto result = tag("h1", record.title) +
+                fmt::format("<p class=\"byline\">{}</p>\n", escaped(heading_line(record))) +
+                card_html(record);
   if (record.cells.empty() && record.benchmarks.empty())
     result += note_html("Nothing has been scored yet.");
   if (!record.cells.empty()) result += arena_html(record, looks);

@@ -2,6 +2,7 @@
 
 #include "longbow/report/bench_grid.h"
 #include "longbow/report/grid.h"
+#include "longbow/report/heading.h"
 #include "longbow/report/report.h"
 #include "longbow/report/table.h"
 
@@ -51,7 +52,9 @@ std::string grid_text(const Grid& grid) {
 }
 
 std::string arena_text(const Table& table) {
-  std::string result = grid_text(overview_grid(table));
+  auto overview = overview_grid(table);
+  std::string result = grid_text(overview);
+  if (auto states = state_sentence(overview); !states.empty()) result += states + "\n\n";
   if (table.tasks.size() == 1) result += scoring_sentence(table, table.tasks.front()) + "\n\n";
   if (table.tasks.size() > 1)
     for (auto& task : table.tasks) result += grid_text(task_grid(table, task));
@@ -62,7 +65,7 @@ std::string arena_text(const Table& table) {
 }  // namespace
 
 std::string to_markdown(const Record& record) {
-  std::string result = fmt::format("# {}\n\n", escaped(record.title));
+  auto result = fmt::format("# {}\n\n{}\n\n", escaped(record.title), escaped(heading_line(record)));
   if (!record.context.empty()) {
     result += "| | |\n|---|---|\n";
     for (auto& [key, value] : record.context)

@@ -7,12 +7,12 @@ namespace longbow::reporting {
 const char* page_style() {
   return R"(
 :root { color-scheme: light dark;
-  --paper: #fff; --ink: #1b1f24; --soft: #667078; --rule: #e6e8ea; --card: #f6f7f8; --bad: #b3261e; --mark: #eef3f8;
+  --paper: #fff; --ink: #1b1f24; --soft: #667078; --rule: #e6e8ea; --card: #f6f7f8; --bad: #b3261e; --warn: #8a5300; --mark: #eef3f8;
   --c0: #0072b2; --c1: #c75300; --c2: #00805d; --c3: #b2508a; --c4: #a87400; --c5: #2590c7; --c6: #6b54b8; --c7: #6f7a1f; }
 @media (prefers-color-scheme: dark) { :root {
-  --paper: #14171a; --ink: #e8eaec; --soft: #98a2ab; --rule: #2a2f34; --card: #1c2024; --bad: #ff8a80; --mark: #1f2a35;
+  --paper: #14171a; --ink: #e8eaec; --soft: #98a2ab; --rule: #2a2f34; --card: #1c2024; --bad: #ff8a80; --warn: #f0b357; --mark: #1f2a35;
   --c0: #5aaee6; --c1: #f28c4b; --c2: #3fc39c; --c3: #e08fbe; --c4: #e0ac3c; --c5: #8fd0f5; --c6: #ab98ee; --c7: #b9c45c; } }
-@media print { :root { --paper: #fff; --ink: #000; --soft: #555; --rule: #ddd; --card: #f6f7f8; --bad: #b3261e; --mark: #eee;
+@media print { :root { --paper: #fff; --ink: #000; --soft: #555; --rule: #ddd; --card: #f6f7f8; --bad: #b3261e; --warn: #8a5300; --mark: #eee;
   --c0: #0072b2; --c1: #c75300; --c2: #00805d; --c3: #b2508a; --c4: #a87400; --c5: #2590c7; --c6: #6b54b8; --c7: #6f7a1f; }
   body { padding: 0; font-size: 11px } figure, table, .card { break-inside: avoid } h2, h3 { break-after: avoid }
   details:not([open]) { display: none } }
@@ -20,6 +20,7 @@ const char* page_style() {
 body { margin: 0 auto; max-width: 1120px; padding: 48px 32px 80px; background: var(--paper); color: var(--ink);
   font: 15px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif }
 h1 { margin: 0 0 4px; font-size: 30px; font-weight: 650; letter-spacing: -.02em }
+.byline { margin: 0; color: var(--soft) }
 h2 { margin: 56px 0 4px; font-size: 21px; font-weight: 620; letter-spacing: -.01em }
 h3 { margin: 32px 0 4px; font-size: 16px; font-weight: 600 }
 p { margin: 0 0 14px; max-width: 74ch } .soft { color: var(--soft) }
@@ -37,7 +38,13 @@ th { color: var(--soft); font-weight: 550; font-size: 12.5px; vertical-align: bo
 th.name, td.name { text-align: left } th:first-child, td:first-child { padding-left: 2px }
 td.reason { white-space: normal; min-width: 280px; overflow-wrap: anywhere }
 tbody tr:hover { background: var(--mark) }
-td.best { font-weight: 680 } td.muted { color: var(--soft) } td.failed { color: var(--bad); font-weight: 600 }
+td.best { font-weight: 680 } td.muted { color: var(--soft) }
+.state { display: inline-block; padding: 0 7px; border: 1px solid; border-radius: 5px; font-size: 12.5px; font-weight: 600; white-space: nowrap }
+.pending { color: var(--soft); border-style: dotted; font-style: italic; font-weight: 500 } .pending::before { content: "… " }
+.refused { color: var(--soft); border-style: dashed; font-weight: 500 } .refused::before { content: "⊘ " }
+.failed { color: var(--bad) } .failed::before { content: "✕ " }
+.oom { color: var(--warn); border: 1px solid; border-left-width: 5px } .oom::before { content: "▲ " }
+.states { display: flex; flex-wrap: wrap; gap: 6px 24px; max-width: none; color: var(--soft); font-size: 13px }
 th[aria-sort] { cursor: pointer } th[aria-sort]:hover { color: var(--ink) }
 th[aria-sort=ascending]::after { content: " ↑" } th[aria-sort=descending]::after { content: " ↓" }
 .figures { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 480px), 1fr)); gap: 20px 36px; margin: 16px 0 }

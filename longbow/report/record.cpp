@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <map>
 #include <set>
+#include <system_error>
 #include <tuple>
 
 #include "longbow/core/config.h"
@@ -156,10 +160,39 @@ Growth read_growth(const Object& from) {
           .crossover_length = from.number("crossover_length")};
 }
 
+// Name and date stand on top of the page and not among the rest.
 void read_context(const Node& context, Record& record) {
-  for (auto& [key, value] : context.entries)
-    if (!value.is_null())
-      record.context.emplace_back(key, value.is_scalar() ? value.text : to_json(value));
+  for (auto& [key, value] : context.entries) {
+    if (value.is_null()) continue;
+    auto text = value.is_scalar() ? value.text : to_json(value);
+    if (key == "name")
+      record.title = text;
+    else if (key == "date")
+      record.date = text;
+    else
+      record.context.emplace_back(key, text);
+  }
+}
+
+// What a record is called that gives itself no name: its file or, where that is always called the
+// same, the folder it is in.
+std::string name_of(const fs::path& file) {
+  if (file.stem() != "results") return file.stem().string();
+  return fs::weakly_canonical(fs::absolute(file).parent_path()).filename().string();
+}
+
+std::string day_of(const fs::path& file) {
+  std::error_code error;
+  auto written = fs::last_write_time(file, error);
+  if (error) return "";
+  auto time = std::chrono::system_clock::to_time_t(
+      std::chrono::time_point_cast<std::chrono::system_clock::duration>(
+          std::chrono::file_clock::to_sys(written)));
+  std::tm day{};
+  gmtime_r(&time, &day);
+  std::array<char, 16> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%d", &day);
+  return text.data();
 }
 
 void add_curves(const fs::path& file, const Curve& origin, Record& record) {
@@ -178,7 +211,7 @@ void refuse_twins(const std::vector<Cell>& cells, const Place& place) {
 }
 
 void read_cells(const Node& list, const Place& place, Record& record) {
-  record.title = "longbow arena";
+  record.kind = "arena";
   for (auto& object : objects(list, "cells", place)) record.cells.push_back(read_cell(object));
   refuse_twins(record.cells, place);
   for (auto& cell : record.cells) {
@@ -190,7 +223,7 @@ void read_cells(const Node& list, const Place& place, Record& record) {
 }
 
 void read_bench(const Node& root, const Place& place, Record& record) {
-  record.title = "longbow bench";
+  record.kind = "bench";
   for (auto& object : objects(*root.find("benchmarks"), "benchmarks", place))
     record.benchmarks.push_back(read_benchmark(object));
   if (auto growth = root.find("growth"))
@@ -209,7 +242,7 @@ std::string name_at(const Node& root, std::initializer_list<const char*> path,
 
 // One run: what results.json leaves unsaid about mechanism and task is in the config.
 void read_run(Node result, const fs::path& folder, const Place& place, Record& record) {
-  record.title = "longbow run";
+  record.kind = "run";
   auto config =
       record.config.empty() ? Node{} : parse_yaml(record.config, (folder / "config.yaml").string());
   Curve origin{
@@ -244,12 +277,15 @@ Record load_record(const std::string& path) {
   auto folder = is_folder ? fs::path(path) : fs::path(path).parent_path();
   auto file = is_folder ? folder / "results.json" : fs::path(path);
   Record record;
+  record.title = name_of(file);
+  record.date = day_of(file);
   if (fs::exists(folder / "config.yaml"))
     record.config = read_file((folder / "config.yaml").string());
   if (is_folder && !fs::exists(file)) {
     if (!fs::exists(folder / "metrics.jsonl"))
       throw UserError({path, 0}, "holds neither results.json nor metrics.jsonl",
                       "give the folder of an arena or of a run, or the JSON file of a bench");
+    record.date = day_of(folder / "metrics.jsonl");
     record.notes.push_back(file.string() + ": missing, so this run has no score yet");
     read_run({}, folder, {file.string(), 0}, record);
     return record;

@@ -17,7 +17,7 @@ struct Cell {
   std::optional<bool> larger_is_better{}, percent{};  // where nothing is said, by the metric's name
   std::optional<double> score{}, parameters{}, tokens_per_second{}, peak_bytes{}, steps{},
       seconds{};
-  std::string status = "ok";  // ok, baseline, FAIL, OOM, n.a.
+  std::string status = "ok";  // ok, baseline, pending, n.a. (refused), FAIL, OOM
   std::string reason{};
   std::string split{}, chosen_by{};  // the split that scored, the split that chose the checkpoint
   std::vector<std::string> sites{};  // where the mechanism stands, of a model with several places
@@ -46,7 +46,9 @@ struct Growth {
 };
 
 struct Record {
-  std::string title = "longbow";
+  std::string title = "longbow";  // the arena's name, or that of the folder or file
+  std::string kind{};             // arena, run, bench
+  std::string date{};             // 2026-11-15: when the arena ran, else when its file was written
   std::vector<std::pair<std::string, std::string>> context{};  // in the order written
   std::string config{};                                        // the resolved config, as text
   std::vector<Cell> cells{};

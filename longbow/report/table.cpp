@@ -20,7 +20,7 @@ bool succeeded(const Cell& cell) {
 }
 
 std::string outcome(const Cell& cell) {
-  return cell.status == "ok" || cell.status == "baseline" ? "n.a." : cell.status;
+  return cell.status == "ok" || cell.status == "baseline" ? "no score" : cell.status;
 }
 
 std::optional<Statistic> gathered(const std::vector<const Cell*>& cells,
@@ -39,7 +39,8 @@ Summary summary_of(const std::string& mechanism, const std::string& task,
     if (cell.mechanism != mechanism || cell.task != task) continue;
     tried.push_back(&cell);
     if (!succeeded(cell)) {
-      if (good.empty()) summary.status = outcome(cell);
+      if (good.empty() && (cell.status != "pending" || summary.status == "not run"))
+        summary.status = outcome(cell);
       continue;
     }
     good.push_back(&cell);
@@ -120,7 +121,7 @@ Table summarize(const Record& record) {
   for (auto& cell : record.cells) {
     add_unique(table.mechanisms, cell.mechanism);
     add_unique(table.tasks, cell.task);
-    if (!succeeded(cell))
+    if (!succeeded(cell) && cell.status != "pending")
       table.failures.push_back(
           {.mechanism = cell.mechanism,
            .task = cell.task,

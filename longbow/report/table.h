@@ -25,7 +25,8 @@ struct Summary {
   std::string mechanism{}, task{}, split{}, chosen_by{};
   Measure measure{};
   std::vector<std::string> sites{};
-  std::string status = "n.a.";       // ok, baseline, or what became of every seed: FAIL, OOM, n.a.
+  // ok, baseline, or what became of every seed: FAIL, OOM, n.a. (refused), no score, pending.
+  std::string status = "not run";
   int64_t seeds = 0;                 // tried
   std::optional<Statistic> score{};  // in the unit of the tables
   std::optional<Statistic> tokens_per_second{}, peak_bytes{}, parameters{}, seconds{};
@@ -37,7 +38,7 @@ struct Table {
   std::vector<std::string> mechanisms;  // in order of appearance, baselines last
   std::vector<std::string> tasks;
   std::vector<Summary> summaries;  // every mechanism with every task, mechanism by mechanism
-  std::vector<Failure> failures;
+  std::vector<Failure> failures;   // cells without a score that are not pending
 
   const Summary& at(const std::string& mechanism, const std::string& task) const;
   Measure measure(const std::string& task) const;

@@ -20,8 +20,10 @@ TEST(BenchGrid, TimesStandByLength) {
 
 TEST(BenchGrid, WhatWasNotMeasuredSaysSo) {
   auto grid = time_grid(sample::bench(), "forward");
-  EXPECT_EQ(grid.rows[2][1].text, "n.a.");
+  EXPECT_EQ(grid.rows[2][1].text, "not run");
+  EXPECT_EQ(grid.rows[2][1].tone, Tone::pending);
   EXPECT_EQ(grid.rows[2][3].text, "OOM");
+  EXPECT_EQ(grid.rows[2][3].tone, Tone::out_of_memory);
   EXPECT_EQ(grid.rows[2][3].hint, "needs 16 GiB");
   auto failures = bench_failure_grid(sample::bench());
   ASSERT_EQ(failures.rows.size(), 1u);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <tuple>
+#include <utility>
 
 #include "tests/report/sample.h"
 
@@ -33,10 +34,10 @@ TEST(Grid, TheOverviewMarksTheBestScoreButNeverABaseline) {
   EXPECT_EQ(row(grid, "majority")[1].tone, Tone::plain);
 }
 
-TEST(Grid, AFailureIsRedAndSaysWhy) {
+TEST(Grid, AFailureSaysWhy) {
   auto cell = row(overview_grid(summarize(sample::arena())), "reformer")[1];
   EXPECT_EQ(cell.text, "OOM");
-  EXPECT_EQ(cell.tone, Tone::failed);
+  EXPECT_EQ(cell.tone, Tone::out_of_memory);
   EXPECT_EQ(cell.hint, "seed 0: needs 9 GiB");
 }
 
@@ -45,8 +46,8 @@ TEST(Grid, ValuesOverTasksNeedEveryTask) {
   EXPECT_EQ(grid.columns[3], "average %");
   EXPECT_NEAR(*row(grid, "softmax")[3].value, 61, 1e-9);
   EXPECT_NEAR(*row(grid, "softmax")[4].value, 40000, 1e-6);
-  EXPECT_EQ(row(grid, "linformer")[3].text, "n.a.");
-  EXPECT_EQ(row(grid, "linformer")[4].text, "n.a.");
+  EXPECT_EQ(row(grid, "linformer")[3].text, "–");
+  EXPECT_EQ(row(grid, "linformer")[4].text, "–");
   EXPECT_EQ(row(grid, "linformer")[6].value, 2.5e6);
 }
 
@@ -119,8 +120,34 @@ TEST(Grid, WhatAMechanismCannotDoIsNoFailure) {
   record.cells.push_back(sample::failure("fnet", "listops", "n.a.", "fnet is not causal"));
   auto cell = row(overview_grid(summarize(record)), "fnet")[1];
   EXPECT_EQ(cell.text, "n.a.");
-  EXPECT_EQ(cell.tone, Tone::muted);
+  EXPECT_EQ(cell.tone, Tone::refused);
   EXPECT_EQ(cell.hint, "seed 0: fnet is not causal");
+}
+
+// Of three mechanisms on two tasks: one cell of every kind.
+TEST(Grid, CellsWithoutAScoreDifferInWordAndTone) {
+  Record record;
+  record.cells = {sample::cell("softmax", "listops", 0, 0.5),
+                  sample::failure("softmax", "text", "FAIL", "loss is nan"),
+                  sample::failure("linear", "listops", "OOM", "needs 9 GiB"),
+                  sample::failure("linear", "text", "pending", ""),
+                  sample::failure("fnet", "listops", "n.a.", "fnet is not causal")};
+  auto table = summarize(record);
+  auto grid = overview_grid(table);
+  const auto cell = [&](const char* mechanism, size_t column) {
+    auto& found = row(grid, mechanism)[column];
+    return std::pair(found.text, found.tone);
+  };
+  EXPECT_EQ(cell("softmax", 2), std::pair(std::string("FAIL"), Tone::failed));
+  EXPECT_EQ(cell("linear", 1), std::pair(std::string("OOM"), Tone::out_of_memory));
+  EXPECT_EQ(cell("linear", 2), std::pair(std::string("pending"), Tone::pending));
+  EXPECT_EQ(cell("fnet", 1), std::pair(std::string("n.a."), Tone::refused));
+  EXPECT_EQ(cell("fnet", 2), std::pair(std::string("not run"), Tone::pending));
+  EXPECT_EQ(state_sentence(grid),
+            "pending: not run yet; n.a.: the mechanism cannot do the task; FAIL: ended without a "
+            "score; OOM: ran out of memory.");
+  EXPECT_EQ(table.failures.size(), 3u) << "what is pending has not failed";
+  EXPECT_EQ(state_sentence(overview_grid(summarize({}))), "");
 }
 
 }  // namespace

@@ -31,6 +31,22 @@ TEST(Html, SaysWhichSplitScoredAndWhatIsMissing) {
   EXPECT_NE(html.find("needs 9 GiB</td>"), std::string::npos);
 }
 
+TEST(Html, CellsWithoutAScoreLookDifferentAndAreExplained) {
+  auto record = sample::arena();
+  for (const auto* status : {"FAIL", "n.a.", "pending"})
+    record.cells.push_back(sample::failure(status, "listops", status, "why"));
+  auto html = to_html(record);
+  for (const auto* state :
+       {R"(<span class="state oom">OOM</span> ran out of memory)",
+        R"(<span class="state failed">FAIL</span> ended without a score)",
+        R"(<span class="state refused">n.a.</span> the mechanism cannot do the task)",
+        R"(<span class="state pending">pending</span> not run yet)"})
+    EXPECT_NE(html.find(state), std::string::npos) << state;
+  for (const auto* sign :
+       {".pending::before", ".refused::before", ".failed::before", ".oom::before"})
+    EXPECT_NE(html.find(sign), std::string::npos) << sign;
+}
+
 TEST(Html, NoTextOfARecordBecomesMarkup) {
   const std::string attack = "<script>alert('x')</script>\"><img onerror=1>";
   Record record = sample::arena();

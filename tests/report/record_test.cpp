@@ -59,10 +59,37 @@ TEST(Record, TheContextOfABareArrayStandsBesideIt) {
   EXPECT_EQ(record.context[1].second, "a box");
 }
 
+TEST(Record, AnArenaIsCalledByItsOwnNameAndDate) {
+  sample::Folder folder;
+  folder.write("results.json", "[" + std::string(kCell) + "]");
+  folder.write("context.json", R"({"name": "lra", "commit": "abc", "date": "2020-02-20"})");
+  const auto record = load_record(folder.str());
+  EXPECT_EQ(record.title, "lra");
+  EXPECT_EQ(record.date, "2020-02-20");
+  EXPECT_EQ(record.context, (decltype(record.context){{"commit", "abc"}}));
+}
+
+TEST(Record, WhatHasNoNameIsCalledByItsFolderOrFile) {
+  sample::Folder folder;
+  folder.write("first/results.json", R"({"metric": "accuracy", "score": 0.75})");
+  folder.write("second/metrics.jsonl", "{\"step\": 1, \"split\": \"train\", \"loss\": 2}\n");
+  folder.write("night.json", R"({"benchmarks": []})");
+  const auto run = load_record(folder.str() + "/first/");
+  EXPECT_EQ(run.kind, "run");
+  EXPECT_EQ(run.title, "first");
+  EXPECT_EQ(run.date.size(), 10u) << run.date;
+  EXPECT_TRUE(run.date.starts_with("20")) << run.date;
+  const auto unfinished = load_record(folder.str() + "/second");
+  EXPECT_EQ(unfinished.title, "second");
+  EXPECT_EQ(unfinished.date, run.date);
+  EXPECT_EQ(load_record(folder.str() + "/night.json").title, "night");
+}
+
 TEST(Record, ABareArrayOfCellsIsAnArena) {
   sample::Folder folder;
   auto record = load_record(folder.write("cells.json", "[" + std::string(kCell) + "]"));
-  EXPECT_EQ(record.title, "longbow arena");
+  EXPECT_EQ(record.kind, "arena");
+  EXPECT_EQ(record.title, "cells");
   EXPECT_EQ(record.cells.size(), 1u);
   ASSERT_EQ(record.notes.size(), 1u);
   EXPECT_NE(record.notes[0].find("metrics.jsonl: missing, so there are no curves of it"),

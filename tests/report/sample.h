@@ -30,7 +30,9 @@ inline Cell failure(const std::string& mechanism, const std::string& task,
 }
 
 inline Record arena() {
-  Record record{.title = "longbow arena",
+  Record record{.title = "lra-small",
+                .kind = "arena",
+                .date = "2026-11-15",
                 .context = {{"command", "longbow arena lra.yaml"}, {"commit", "3f2a91c"}}};
   record.cells = {cell("softmax", "listops", 0, 0.5), cell("softmax", "listops", 1, 0.54),
                   cell("linformer", "listops", 0, 0.4275),
@@ -54,7 +56,7 @@ inline Record arena() {
 }
 
 inline Record bench() {
-  Record record{.title = "longbow bench"};
+  Record record{.title = "bench", .kind = "bench"};
   for (double length : {256.0, 1024.0, 4096.0}) {
     auto softmax = 1e-9 * length * length, linear = 1e-6 * length;
     record.benchmarks.push_back({.mechanism = "softmax",
