@@ -11,7 +11,7 @@ constexpr std::array<std::string_view, 4> names_of(Feature) {
 // [u, v], u v, u - v, |u - v|, one after another.
 Tensor pair_features(const Tensor& u, const Tensor& v, const std::vector<Feature>& features);
 
-// The classifier of each sequence, whose head is that of the pair.
+// One encoder and one pooler for both sequences, and one head for the pair.
 struct PairConfig : ClassifierConfig {
   std::vector<Feature> features = {Feature::concat, Feature::product, Feature::difference};
 };
@@ -22,16 +22,14 @@ struct PaddedTokens {
 
 // Two sequences through one encoder, without seeing each other, and a head over what was pooled of
 // both: -> [B, classes].
-class PairClassifier : public Part {
+class PairClassifier : public ClassifierBase {
  public:
   PairClassifier(const PairConfig& config, int64_t vocabulary, int64_t classes, uint64_t seed);
   // Sets the mask of the context: one row for every sequence, the first ones before the second.
   Tensor operator()(const PaddedTokens& first, const PaddedTokens& second, Context& context);
 
  private:
-  PairConfig config_;
-  std::shared_ptr<Encoder> encoder_;
-  std::shared_ptr<Linear> hidden_, output_;
+  std::vector<Feature> features_;
 };
 
 }  // namespace longbow

@@ -14,7 +14,7 @@ void check_sequences(const SequencesConfig& config, const Node& tree) {
   };
   if (config.pooling == Pooling::none)
     throw UserError(place("pooling"), "model.pooling none gives a row for every token",
-                    "a sample has one; write mean, first or max");
+                    "a sample has one; write mean, first, max or attention");
   if (config.features.empty())
     throw UserError(place("features"), "model.features is empty",
                     "write some of concat, product, difference, distance");

@@ -78,6 +78,30 @@ TEST(PairClassifier, TheHeadIsAsWideAsItsFeatures) {
   EXPECT_EQ(hidden["output.weight"].sizes(), (at::IntArrayRef{3, 6}));
 }
 
+TEST(PairClassifier, PoolsEachSequenceAsAClassifierDoes) {
+  auto config = small({Feature::concat});
+  config.pooling = Pooling::attention;
+  config.pooler = true;
+  PairClassifier pair(config, 5, 3, 1);
+  Classifier single(config, 5, 3, 1);
+  const auto weights = pair.named_parameters(), others = single.named_parameters();
+  EXPECT_EQ(weights["pooler.query"].sizes(), (at::IntArrayRef{8}));
+  EXPECT_EQ(weights["pooler.dense.weight"].sizes(), (at::IntArrayRef{8, 8}));
+  const at::NoGradGuard no_grad;
+  for (const auto& entry : others)
+    if (!entry.key().starts_with("output.")) entry.value().copy_(weights[entry.key()]);
+  others["output.bias"].zero_();
+  const auto half = [&](const PaddedTokens& side, int64_t from) {
+    others["output.weight"].copy_(weights["output.weight"].narrow(1, from, 8));
+    Context context = {.mask = Mask::from_lengths(side.lengths, 4)};
+    return single(side.tokens, context);
+  };
+  Context context;
+  EXPECT_NEAR_TENSOR(pair(first(), second(), context),
+                     half(first(), 0) + half(second(), 8) + weights["output.bias"],
+                     (Tolerance{1e-6, 1e-5}));
+}
+
 TEST(PairClassifier, RefusesWhatItCannotRead) {
   const auto starts = [](const std::string& text, const std::string& start) {
     return text.find(start) != std::string::npos;
