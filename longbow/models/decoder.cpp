@@ -97,7 +97,8 @@ Decoder::Decoder(const DecoderConfig& config, const DecoderSite& place) : config
   }
   layers_ = register_module("layers", std::make_shared<Stack>(std::move(blocks), shared_));
   if (config.block.residual == Residual::pre_norm || config.block.residual == Residual::reversible)
-    norm_ = register_module("norm", std::make_shared<LayerNorm>(config.width));
+    norm_ = register_module("norm",
+                            std::make_shared<LayerNorm>(config.width, config.block.norm_epsilon));
 }
 
 Tensor Decoder::embedded(const Tensor& tokens, const Tensor& places, Context& context) const {

@@ -5,7 +5,7 @@
 namespace longbow {
 
 LanguageHead::LanguageHead(const LanguageHeadConfig& config, const Site& site, const Tensor& words,
-                           int64_t vocabulary)
+                           int64_t vocabulary, double norm_epsilon)
     : config_(config), vocabulary_(vocabulary), words_(words) {
   const int64_t width = site.shape.width, inner = config.tied ? words.size(1) : width;
   TORCH_CHECK(config.transform || inner == width, "language head: words of width ", inner,
@@ -13,7 +13,7 @@ LanguageHead::LanguageHead(const LanguageHeadConfig& config, const Site& site, c
   if (config.transform) {
     transform_ =
         register_module("transform", std::make_shared<Linear>(site.at("transform"), width, inner));
-    norm_ = register_module("norm", std::make_shared<LayerNorm>(inner));
+    norm_ = register_module("norm", std::make_shared<LayerNorm>(inner, norm_epsilon));
   }
   if (!config.tied) words_ = parameter("words", initial_matrix(site, "words", vocabulary, inner));
   bias_ = parameter("bias", at::zeros({vocabulary}), {.decay = false});
@@ -34,7 +34,8 @@ LanguageModel::LanguageModel(const LanguageModelConfig& config, const Vocabulary
       .init = std::string(names_of(config.encoder.init)[static_cast<size_t>(config.encoder.init)]),
       .seed = seed};
   head_ = register_module("head", std::make_shared<LanguageHead>(
-                                      config.head, site, encoder_->words(), vocabulary.outputs));
+                                      config.head, site, encoder_->words(), vocabulary.outputs,
+                                      config.encoder.block.norm_epsilon));
 }
 
 Tensor LanguageModel::operator()(const Tensor& tokens, Context& context) {

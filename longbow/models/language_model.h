@@ -21,7 +21,7 @@ class LanguageHead : public Part {
  public:
   // `words` may have rows behind the vocabulary: inputs that are never an answer.
   LanguageHead(const LanguageHeadConfig& config, const Site& site, const Tensor& words,
-               int64_t vocabulary);
+               int64_t vocabulary, double norm_epsilon);
   Tensor operator()(const Tensor& x) const;
 
  private:

@@ -41,6 +41,22 @@ TEST(LanguageModel, TheHeadIsLayerActivationNormAndTheWordsThemselves) {
   EXPECT_FALSE(weights.contains("head.words"));
 }
 
+TEST(LanguageModel, TheNormOfTheHeadHasTheEpsilonOfAllNorms) {
+  auto config = small();
+  config.encoder.block.norm_epsilon = 0.5;
+  LanguageModel model(config, {.inputs = 6, .outputs = 5}, 1);
+  const auto weights = model.named_parameters();
+  Context context, same;
+  auto encoder = std::dynamic_pointer_cast<Encoder>(model.named_children()["encoder"]);
+  const auto x = (*encoder)(tokens(), context);
+  auto y =
+      at::gelu(x.matmul(weights["head.transform.weight"].t()) + weights["head.transform.bias"]);
+  y = (y - y.mean(-1, true)) / (y.var(-1, false, true) + 0.5).sqrt();
+  EXPECT_NEAR_TENSOR(model(tokens(), same),
+                     y.matmul(weights["encoder.embedding.words"].narrow(0, 0, 5).t()),
+                     tolerance(at::kFloat));
+}
+
 TEST(LanguageModel, APlainHeadWithAMatrixOfItsOwn) {
   auto config = small();
   config.head = {.tied = false, .transform = false};
