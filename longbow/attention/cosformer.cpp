@@ -11,6 +11,7 @@
 
 #include "longbow/attention/mechanism.h"
 #include "longbow/nn/feature_attention.h"
+#include "longbow/nn/feature_maps.h"
 
 namespace longbow {
 namespace {
@@ -101,7 +102,7 @@ class Cosformer : public AttentionImpl {
   // apart.
   Tensor features(const Tensor& x) const {
     const auto y = x.to(wide(x));
-    return config_.map == Map::relu ? y.relu() : at::elu(y) + 1;
+    return config_.map == Map::relu ? y.relu() : elu_plus_one(y);
   }
 
   // [x cos a, x sin a] with a = pi t / 2M: [B, H, N, D] -> [B, H, N, 2 D].

@@ -13,6 +13,7 @@
 #include "longbow/attention/mechanism.h"
 #include "longbow/nn/band.h"
 #include "longbow/nn/feature_attention.h"
+#include "longbow/nn/feature_maps.h"
 
 namespace longbow {
 namespace {
@@ -146,7 +147,8 @@ class FMMformer : public AttentionImpl {
     const auto y = x.to(wide(x));
     std::vector<Tensor> mapped;
     for (const auto map : config_.maps)
-      mapped.push_back((map == Map::tanh ? y.tanh() : at::elu(map == Map::elu ? y : -y)) + 1);
+      mapped.push_back(map == Map::tanh ? tanh_plus_one(y)
+                                        : elu_plus_one(map == Map::elu ? y : -y));
     return at::cat(mapped, 1);
   }
   Tensor key_features(const Heads& heads, const Context& context) const {

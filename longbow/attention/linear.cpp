@@ -6,6 +6,7 @@
 
 #include "longbow/attention/mechanism.h"
 #include "longbow/nn/feature_attention.h"
+#include "longbow/nn/feature_maps.h"
 #include "longbow/nn/softmax.h"
 
 namespace longbow {
@@ -37,7 +38,8 @@ void fields(V& v, Config& c) {
   v("map", c.map,
     "feature map: elu(x) + 1, relu(x), x squared, softmax over channels, or x itself");
   v("key_map", c.key_map,
-    "of keys: as the map says, exp(x), or a softmax over positions (then not causal, no decoding)");
+    "of keys: as the map says, exp(min(x, 35)), or a softmax over positions (then not causal, no "
+    "decoding)");
   v("widen", c.widen, "twice as many features: [phi(x), phi(-x)]");
   v("normaliser", c.normaliser,
     "divide by the sum of weights + epsilon, by that sum but at least epsilon, by the root of the "
@@ -82,12 +84,12 @@ class LinearAttention : public AttentionImpl {
       case Map::identity:
         return x;
       default:
-        return at::elu(x) + 1;
+        return elu_plus_one(x);
     }
   }
   Tensor key_phi(const Tensor& x, const Tensor& keep) const {
     if (config_.key_map == KeyMap::same) return phi(x);
-    if (config_.key_map == KeyMap::exp) return x.exp();
+    if (config_.key_map == KeyMap::exp) return bounded_exp(x);
     const auto visible = keep.defined() ? keep.unsqueeze(1).unsqueeze(1) : keep;  // [B, 1, 1, M]
     return masked_softmax(x.transpose(-2, -1), visible).transpose(-2, -1).to(x.scalar_type());
   }

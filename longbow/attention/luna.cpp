@@ -15,6 +15,7 @@
 #include "longbow/attention/mechanism.h"
 #include "longbow/nn/feature_attention.h"
 #include "longbow/nn/positions.h"
+#include "longbow/nn/feature_maps.h"
 #include "longbow/nn/slots.h"
 
 namespace longbow {
@@ -173,7 +174,7 @@ class Luna : public MixerImpl {
 
   Tensor psi(const Tensor& x) const {
     constexpr double kLinearBeyond = 40;  // exp(-40) is nothing beside 40, even in float64
-    return config_.psi == Psi::elu ? at::elu(x) + 1
+    return config_.psi == Psi::elu ? elu_plus_one(x)
                                    : at::softplus(x, std::numbers::ln2, kLinearBeyond);
   }
 

@@ -15,6 +15,7 @@
 #include <optional>
 
 #include "longbow/attention/mechanism.h"
+#include "longbow/nn/feature_maps.h"
 #include "longbow/nn/positive_features.h"
 #include "longbow/nn/random_features.h"
 #include "longbow/nn/softmax.h"
@@ -47,7 +48,7 @@ void fields(V& v, Config& c) {
   v("map", c.map,
     "exp(u - x.x / 2); the same of u and -u from half as many rows; relu(u) + epsilon; g(u) + "
     "epsilon; or softmax of q, and of k over the keys (exp when causal)");
-  v("kernel", c.kernel, "g of the generalised map; elu1 = elu(u) + 1");
+  v("kernel", c.kernel, "g of the generalised map; elu1 = elu(u) + 1, exp = exp(min(u, 35))");
   v("projection", c.projection, "false, generalised map only: g of x itself in place of Omega x");
   v("features", c.features, "R, random features; 0 = D ln D", range(0, 65536));
   v("norms", c.norms, "lengths of the drawn rows: as those of normal vectors, or all sqrt(D)");
@@ -178,9 +179,9 @@ class Performer : public AttentionImpl {
       case Kernel::relu:
         return u.relu();
       case Kernel::elu1:
-        return at::elu(u) + 1;
+        return elu_plus_one(u);
       case Kernel::exp:
-        return u.exp();
+        return bounded_exp(u);
       case Kernel::softplus:
         return at::softplus(u);
       case Kernel::square:

@@ -178,6 +178,32 @@ TEST(Linear, AQueryWithoutFeaturesReadsNothing) {
                      kExact);
 }
 
+// Queries and keys far below zero: elu(x) + 1 would round to 0, and then the epsilon alone decides.
+TEST(Linear, KeepsItsPrecisionWhereFeaturesAreSmall) {
+  const auto mixer = made("{epsilon: 1e-30}"),
+             single = make_mixer("linear", kSite, "{epsilon: 1e-30}");
+  const at::NoGradGuard no_grad;
+  for (const auto& module : {mixer, single})
+    for (const auto* bias : {"query.bias", "key.bias"}) module->named_parameters()[bias].fill_(-17);
+  const auto x = random_normal({1, 9, 6}, 9);
+  Context context, other;
+  EXPECT_NEAR_TENSOR((*single)(x.to(at::kFloat), context).to(at::kDouble), (*mixer)(x, other),
+                     (Tolerance{1e-4, 1e-4}));
+}
+
+TEST(Linear, LargeKeysDoNotOverflowTheExponential) {
+  const auto mixer = make_mixer("linear", kSite, "{map: softmax, key_map: exp}");
+  mixer->named_parameters()["key.bias"].detach().fill_(200);
+  for (const bool causal : {false, true}) {
+    const auto x = random_normal({1, 9, 6}, 10).to(at::kFloat).requires_grad_();
+    Context context = {.mask = {.causal = causal}};
+    const auto y = (*mixer)(x, context);
+    y.sum().backward();
+    EXPECT_TRUE(y.isfinite().all().item<bool>());
+    EXPECT_TRUE(x.grad().isfinite().all().item<bool>());
+  }
+}
+
 TEST(Linear, RefusesOptionsThatItDoesNotHave) {
   EXPECT_EQ(
       error_of([] { (void)made("{map: cosine}"); }),
