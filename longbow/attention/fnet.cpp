@@ -29,7 +29,8 @@ void fields(V& v, Config& c) {
     "real part of the Fourier transform, or real minus imaginary part; or a product with two "
     "matrices, random and fixed, or learned");
   v("ortho", c.ortho,
-    "divide by sqrt(N C), so that the scale does not grow; false is the paper's form");
+    "divide by sqrt(N C), so that the scale does not grow; false is the paper's form, which fp16 "
+    "cuts to -32752..32752");
   v("max_length", c.max_length,
     "random and linear: longest sequence; 0 = what the model is built for", at_least(0));
 }
@@ -79,13 +80,22 @@ class FNet : public MixerImpl {
   Tensor mix(const Tensor& x, Context& context) override {
     const auto& keep = context.mask.keep;
     const auto given = keep.defined() ? x.masked_fill(keep.logical_not().unsqueeze(-1), 0) : x;
-    if (has_matrices(config_)) return multiplied(given);
+    if (has_matrices(config_)) return within_range(multiplied(given), x.scalar_type());
     // Half types have no Fourier transform.
-    return Fourier::apply(given.to(wide(x)), config_.transform == Transform::hartley, config_.ortho)
-        .to(x.scalar_type());
+    const auto y =
+        Fourier::apply(given.to(wide(x)), config_.transform == Transform::hartley, config_.ortho);
+    return within_range(y, x.scalar_type());
   }
 
  private:
+  // The unnormalised sum over all tokens and channels may be larger than float16 can hold. It is
+  // cut to half of the largest number, so that the residual may still be added.
+  Tensor within_range(const Tensor& y, at::ScalarType type) const {
+    constexpr double kLargest = 32752;
+    const bool cut = type == at::kHalf && !config_.ortho;
+    return (cut ? y.clamp(-kLargest, kLargest) : y).to(type);
+  }
+
   // Entries of deviation one as those of a Fourier matrix, or 1 / sqrt(size) with `ortho`.
   Tensor matrix(const Site& site, const std::string& name, int64_t size) {
     if (config_.transform == Transform::linear)

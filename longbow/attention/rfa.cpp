@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "longbow/attention/mechanism.h"
@@ -85,10 +86,12 @@ class Rfa : public AttentionImpl {
     const double t = config.temperature;
     scale_ = config.feature_scale > 0 ? config.feature_scale
                                       : 1 / std::sqrt(static_cast<double>(config.features));
-    // What opposite vectors weigh in the gaussian kernel, perpendicular ones in the other.
-    least_ =
-        config.floor * scale_ * scale_ * static_cast<double>(config.features) *
-        (config.map == Map::gaussian ? std::exp(-2 / (t * t)) : 0.5 / std::numbers::pi / t / t);
+    // What opposite vectors weigh in the gaussian kernel, perpendicular ones in the other. Less
+    // than the rounding of float32 would be no floor, and 0 in that type when T is small.
+    constexpr double kRounding = std::numeric_limits<float>::epsilon();
+    least_ = config.floor * scale_ * scale_ * static_cast<double>(config.features) *
+             (config.map == Map::gaussian ? std::max(std::exp(-2 / (t * t)), kRounding)
+                                          : 0.5 / std::numbers::pi / t / t);
     sigma_ =
         parameter("sigma", at::ones({site.shape.heads, 1, site.shape.head()}), {.decay = false});
     if (config.gate == Gate::none) return;

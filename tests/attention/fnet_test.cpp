@@ -57,6 +57,22 @@ TEST(FNet, AnImpulseAtTheOriginBecomesAllOnes) {
   EXPECT_NEAR_TENSOR(mixed(x), at::ones({1, 7, 4}, at::kDouble), tolerance(at::kDouble));
 }
 
+TEST(FNet, InHalfPrecisionTheUnnormalisedSumsAreCutToItsRange) {
+  const auto x = (8 * random_normal({1, 2048, 24}, 1) + 24).to(at::kHalf);
+  for (const std::string options : {"{ortho: false}", "{ortho: false, transform: hartley}",
+                                    "{ortho: false, transform: random}"}) {
+    Context context;
+    const auto mixer = make_mixer("fnet", {.shape = {.width = 24, .max_length = 2048}}, options);
+    mixer->to(at::kHalf);
+    const auto y = (*mixer)(x, context);
+    EXPECT_TRUE((y + x).isfinite().all().item<bool>()) << options;
+    EXPECT_EQ(y.abs().max().item<double>(), 32752) << options;
+  }
+  const auto y = mixed(x).to(at::kDouble), want = mixed(x.to(at::kDouble));
+  EXPECT_EQ((y.abs() == 32752).sum().item<int64_t>(), 1) << "all but the sum of everything fit";
+  EXPECT_NEAR_TENSOR(y.flatten().slice(0, 1), want.flatten().slice(0, 1), (Tolerance{1e-2, 1e-3}));
+}
+
 TEST(FNet, AConstantBecomesAnImpulse) {
   auto want = at::zeros({1, 7, 4}, at::kDouble);
   want[0][0][0] = 28;

@@ -24,7 +24,9 @@ double least_for(const Node& options, double scale) {
                floor = as_number(*options.find("floor"), "floor");
   const bool gaussian = as_string(*options.find("map"), "map") == "gaussian";
   const double unit = scale * scale * as_number(*options.find("features"), "features");
-  return floor * unit * (gaussian ? std::exp(-2 / (t * t)) : 1 / (2 * std::numbers::pi * t * t));
+  return floor * unit *
+         (gaussian ? std::max(std::exp(-2 / (t * t)), 0x1p-23)
+                   : 1 / (2 * std::numbers::pi * t * t));
 }
 
 // log g_t and log(1 - g_t), [B, 1 or H, N].
@@ -295,6 +297,21 @@ TEST(Rfa, FloorIsTheSmallestDenominator) {
     EXPECT_NEAR_TENSOR((*made("{floor: 2e6}"))(x, context) * 2, once, tolerance(at::kDouble));
     EXPECT_GT(once.abs().max().item<double>(), 0);
   }
+}
+
+// exp(-2 / T^2) is 0 in float32 for T = 0.1, and so would be the floor of a sum that is negative.
+TEST(Rfa, TheFloorHoldsForASmallTemperatureInFloat32) {
+  const auto mixer = made("{temperature: 0.1, features: 2}");
+  mixer->to(at::kFloat);
+  const auto x = random_normal({1, 200, kWidth}, 12).to(at::kFloat);
+  Context context = {.mask = {.causal = true}};
+  const auto y = (*mixer)(x, context);
+  EXPECT_TRUE(y.isfinite().all().item<bool>());
+  EXPECT_LT(y.abs().max().item<double>(), 1e12);
+  const auto exact = made("{temperature: 0.1, features: 2}");
+  Context same = {.mask = {.causal = true}};
+  EXPECT_GT((*exact)(x.to(at::kDouble), same).abs().max().item<double>(), 1e3)
+      << "no sum is near zero or negative, so nothing was tested";
 }
 
 // max(s, 1) or max(|s|, 1) with features a tenth of sines and cosines: the rules of the reference.
