@@ -107,7 +107,7 @@ class Choosing {
   Room flags_, counts_, values_, places_;
 };
 
-// The second pass: hides the keys behind the borders.
+// The second pass: hides the keys after the borders.
 OnTile hiding(Ties ties, const Tensor& border, const Tiling& tiling) {
   const Room flags_room(border, tiling, tiling.keys, at::kBool),
       later_room(border, tiling, tiling.keys, at::kBool);
@@ -126,39 +126,58 @@ class Kvt : public AllPairs {
  public:
   Kvt(const Site& site, const Config& config) : AllPairs(site, config.dropout), config_(config) {}
 
+  // In training a choice is replayed on the same scores (recomputation), so that its borders say
+  // all. Otherwise the scores may be others, and the members are kept.
   Tensor attend(const Heads& heads, Context& context) override {
     const auto seen = Seen::by(context.mask);
-    if (!context.choices) return read(heads, seen, context);
-    const auto members = context.pick(path_ + ".members", [&] { return members_of(heads, seen); });
+    if (!context.choices || is_training())
+      return read_up_to(context.pick(path_ + ".border", [&] { return borders(heads, seen); }),
+                        heads, seen, context);
+    const auto members = context.pick(path_ + ".members", [&] {
+      return members_of(heads, seen, ending_at(borders(heads, seen), heads.k.size(2)));
+    });
     return weighed(heads, {.visible = members}, {}, context);
   }
 
  protected:
   Tensor read(const Heads& heads, const Seen& seen, Context& context) override {
-    if (context.maps) return weighed(heads, {.visible = members_of(heads, seen)}, {}, context);
-    return weighed(heads, seen, nearest(heads, seen), context);
+    return read_up_to(borders(heads, seen), heads, seen, context);
   }
 
  private:
-  // Whole rows of scores that end at the border.
-  Tiling nearest(const Heads& heads, const Seen& seen) const {
-    auto tiling = Tiling::of_rows(heads.k.size(2));
+  // The last key of each query's choice: [B, H, N] int64.
+  Tensor borders(const Heads& heads, const Seen& seen) const {
+    const auto tiling = Tiling::of_rows(heads.k.size(2));
     const auto q = scaled(heads.q);
-    const auto border =
-        at::zeros({q.size(0) * q.size(1), q.size(2), 1}, q.options().dtype(at::kLong));
-    each_tile(q, heads.k, seen, tiling, Choosing(config_, border, tiling, q.scalar_type()));
-    tiling.hide = [ties = config_.ties, border, sizes = tiling] {
-      return hiding(ties, border, sizes);
+    const auto border = at::zeros({q.size(0), q.size(1), q.size(2)}, q.options().dtype(at::kLong));
+    each_tile(q, heads.k, seen, tiling, Choosing(config_, by_row(border), tiling, q.scalar_type()));
+    return border;
+  }
+
+  // Whole rows of scores that end at the border.
+  Tiling ending_at(const Tensor& border, int64_t keys) const {
+    auto tiling = Tiling::of_rows(keys);
+    tiling.hide = [ties = config_.ties, rows = by_row(border), sizes = tiling] {
+      return hiding(ties, rows, sizes);
     };
     return tiling;
   }
 
-  // [B, H, N, M] bool, for who looks at the choice or fixes it.
-  Tensor members_of(const Heads& heads, const Seen& seen) const {
+  static Tensor by_row(const Tensor& border) { return border.flatten(0, 1).unsqueeze(-1); }
+
+  Tensor read_up_to(const Tensor& border, const Heads& heads, const Seen& seen, Context& context) {
+    const auto tiling = ending_at(border, heads.k.size(2));
+    if (context.maps)
+      return weighed(heads, {.visible = members_of(heads, seen, tiling)}, {}, context);
+    return weighed(heads, seen, tiling, context);
+  }
+
+  // [B, H, N, M] bool, for those who look at the choice or fix it.
+  Tensor members_of(const Heads& heads, const Seen& seen, const Tiling& tiling) const {
     const auto& q = heads.q;
     const auto members =
         at::zeros({q.size(0), q.size(1), q.size(2), heads.k.size(2)}, q.options().dtype(at::kBool));
-    each_tile(scaled(q), heads.k, seen, nearest(heads, seen), [&](const Tile& t, const Tensor& a) {
+    each_tile(scaled(q), heads.k, seen, tiling, [&](const Tile& t, const Tensor& a) {
       t.of_queries(members.flatten(0, 1)).narrow(2, t.column, t.columns).copy_(a > -kInfinity);
     });
     return members;

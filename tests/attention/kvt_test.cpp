@@ -5,6 +5,8 @@
 #include <cmath>
 
 #include "longbow/attention/mechanism.h"
+#include "longbow/nn/meter.h"
+#include "longbow/nn/recompute.h"
 #include "tests/support/oracle.h"
 #include "tests/support/tensor.h"
 
@@ -199,8 +201,23 @@ TEST(Kvt, HalfTypesChooseInFloat32) {
                      x.narrow(1, 1, 1).narrow(2, 0, 2).expand({1, 2, 2}), kExact);
 }
 
+// A recorded member would be a byte for each pair, a border is eight for each query.
+TEST(Kvt, RecomputationKeepsOneBorderForEachQuery) {
+  const auto mixer = made("{k: 9}");
+  const auto bytes = [&](int64_t tokens) {
+    const auto x = random_normal({1, tokens, kWidth}, 13).requires_grad_();
+    Context context;
+    const Body body = [&](const Tensor& t, Context& c) { return (*mixer)(t, c); };
+    const auto usage =
+        measure([&] { recomputed(body, x, context, mixer->parameters()).sum().backward(); });
+    return usage.peak_bytes;
+  };
+  EXPECT_LT(static_cast<double>(bytes(4096)), 2.2 * static_cast<double>(bytes(2048)));
+}
+
 TEST(Kvt, AFixedChoiceIsReplayed) {
   const auto mixer = made("{k: 2}");
+  mixer->eval();
   const auto x = random_normal({1, 12, kWidth}, 9), other = random_normal({1, 12, kWidth}, 10);
   Choices choices = {.mode = Choices::Mode::record};
   Tensors maps;
