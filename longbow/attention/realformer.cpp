@@ -3,7 +3,8 @@
 //   S_l = q_l k_l^T / sqrt D + S_(l-1),   o_l = softmax(S_l) v_l.
 // The sum is one product of wider heads,
 //   S_l = [q_0 | ... | q_l] [k_0 | ... | k_l]^T / sqrt D,
-// so layers hand queries and keys upwards, never an N x M matrix. One layer alone is softmax.
+// so layers hand queries and keys upwards, never an N x M matrix; only while decoding a few tokens
+// hand up their rows of S. One layer alone is softmax.
 #include <ATen/ATen.h>
 
 #include "longbow/attention/mechanism.h"
@@ -41,8 +42,9 @@ class RealFormer : public AllPairs {
     return read(wider, Seen::by(context.mask), context);
   }
 
-  // The state is this layer's own cache; an extension takes those of the layers below from them.
+  // The state is this layer's own cache; an extension takes the rest from the layers below.
   Tensor grow(const Heads& heads, State& state, Context& context) override {
+    if (heads.q.size(2) <= kFew) return grow_by_scores(heads, state, context);
     auto wider = heads;
     wider.q = chained("q", heads.q, context);
     const auto y = in_pieces(wider, context, kPiece, [&](const Heads& piece, Context& inner) {
@@ -71,10 +73,34 @@ class RealFormer : public AllPairs {
   Tensor chained(const std::string& name, const Tensor& rows, Context& context) const {
     auto& carried = context.carry[chain_ + name];
     if (lowest_ || !carried.defined()) return carried = rows;
-    TORCH_CHECK(carried.sizes().slice(0, 3) == rows.sizes().slice(0, 3), "realformer: ", name,
-                " is ", rows.sizes(), ", but the layers below carry ", carried.sizes());
+    check(carried, name, rows);
     return carried = at::cat({config_.detach_prev ? carried.detach() : carried, rows}, 3);
   }
+
+  static void check(const Tensor& carried, const std::string& name, const Tensor& rows) {
+    TORCH_CHECK(carried.sizes().slice(0, 3) == rows.sizes().slice(0, 3), "realformer: ", name,
+                " is ", rows.sizes(), ", but the layers below carry ", carried.sizes());
+  }
+
+  // Few tokens hand their scores [B, H, T, capacity + 1] upwards instead of all keys, which would
+  // have to be copied in every layer.
+  Tensor grow_by_scores(const Heads& heads, State& state, Context& context) const {
+    const auto cached = grow_cache(heads, state, context);
+    auto &carried = context.carry[chain_ + "scores"], &layers = context.carry[chain_ + "layers"];
+    const auto scores = (heads.q * scale_).matmul(cached.k.transpose(-2, -1));
+    const auto own = scores.to(wide(scores));
+    const bool first = lowest_ || !carried.defined();
+    check(first ? own : carried, "scores", own);
+    carried = first ? own : own + (config_.detach_prev ? carried.detach() : carried);
+    layers = first ? at::ones({}, at::kDouble) : layers + 1;  // on the host, as any number
+    const auto weights = masked_softmax(config_.mean ? carried / layers : carried, cached.visible);
+    if (context.maps) (*context.maps)[path_] = weights.detach();
+    return dropout(weights, config_.dropout, is_training(), context, path_ + ".dropout")
+        .to(cached.v.scalar_type())
+        .matmul(cached.v);
+  }
+
+  static constexpr int64_t kFew = 16;  // tokens of an extension
 
   Config config_;
   std::string chain_;

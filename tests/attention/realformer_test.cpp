@@ -115,14 +115,15 @@ Tensor in_extensions(const Stack& stack, const Tensor& x, const std::vector<int6
   return at::cat(outputs, 1);
 }
 
+// Up to 16 tokens hand on their scores, more of them their queries and keys.
 const std::vector<std::vector<int64_t>> kSplits = {
-    {9}, {1, 8}, {4, 1, 4}, {1, 1, 1, 1, 1, 1, 1, 2}};
+    {20}, {1, 19}, {4, 1, 15}, {17, 1, 1, 1}, std::vector<int64_t>(20, 1)};
 
 TEST(Realformer, AStackExtendsAsItRunsForward) {
-  const auto x = random_normal({2, 9, kWidth}, 21).requires_grad_(),
+  const auto x = random_normal({2, 20, kWidth}, 21).requires_grad_(),
              weights = random_normal(x.sizes(), 22);
-  for (const std::string options : {"{}", "{mean: true}"})
-    for (const auto& mask : some_masks(9)) {
+  for (const std::string options : {"{}", "{mean: true}", "{detach_prev: true}"})
+    for (const auto& mask : some_masks(20)) {
       if (!mask.causal) continue;
       const Stack stack(options);
       const auto want = stack(x, {.mask = mask});
@@ -145,11 +146,34 @@ TEST(Realformer, AStackReadsAMemoryInExtensionsAsItRunsForward) {
     site.cross = true;
     stack.mixers[static_cast<size_t>(layer)] = made(site);
   }
-  const auto x = random_normal({2, 9, kWidth}, 23), memory = random_normal({2, 6, kWidth}, 24);
+  const auto x = random_normal({2, 20, kWidth}, 23), memory = random_normal({2, 6, kWidth}, 24);
   const Mask mask = {.keep = Mask::from_lengths(at::tensor({6, 4}), 6).keep};
   for (const auto& split : kSplits)
     EXPECT_NEAR_TENSOR(in_extensions(stack, x, split, mask, memory),
                        stack(x, {.mask = mask, .memory = memory}), tolerance(at::kDouble));
+}
+
+// A step writes one key and hands its row of scores upwards: it copies no cache.
+TEST(Realformer, AStepAllocatesLessThanTheKeysOfOneLayer) {
+  constexpr int64_t kCapacity = 2000, kWide = 64;
+  const at::NoGradGuard no_grad;
+  Stack stack;
+  std::vector<State> states(stack.mixers.size());
+  for (int64_t layer = 0; layer < 3; ++layer) {
+    auto site = site_of(layer);
+    site.shape.head_width = kWide;
+    const auto place = static_cast<size_t>(layer);
+    stack.mixers[place] = made(site);
+    Context context;
+    stack.mixers[place]->start(states[place], 1, kCapacity, context);
+  }
+  const auto usage = measure([&] {
+    Context context;
+    auto x = random_normal({1, 1, kWidth}, 25);
+    for (size_t layer = 0; layer < 3; ++layer)
+      x = x + stack.mixers[layer]->extend(x, states[layer], context);
+  });
+  EXPECT_LT(usage.allocated_bytes, int64_t{kHeads} * kCapacity * kWide * 8);
 }
 
 double score(const Tensor& q, const Tensor& k, int64_t head, int64_t i, int64_t j) {
