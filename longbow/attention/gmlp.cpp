@@ -80,9 +80,7 @@ class Gmlp : public MixerImpl {
     TORCH_CHECK(n <= longest_, "gmlp: ", n, " tokens, but max_length is ", longest_);
     const auto [z, gating] = halves(x, mask.keep);
     const bool by_fft = config_.spatial == Spatial::toeplitz && n > config_.dense_below;
-    const auto places = at::arange(n, x.options().dtype(at::kLong));
-    auto gate =
-        by_fft ? convolved(gating, mask.causal) : matrix(places, n, mask.causal).matmul(gating);
+    auto gate = by_fft ? convolved(gating, mask.causal) : multiplied(gating, mask.causal);
     gate = merge_heads(gate + bias_.narrow(1, 0, n).unsqueeze(-1));
     if (query_) {
       const auto heads = attention_heads(x);
@@ -109,8 +107,8 @@ class Gmlp : public MixerImpl {
                 longest_);
     const Heads as_heads = {gating, gating, gating, x, x};
     write_slots(rows, slots_of(as_heads, context, capacity), gating);
-    const auto& places = context.positions;
-    auto gate = matrix(places, capacity, true).transpose(0, 1).matmul(rows.narrow(2, 0, capacity));
+    const auto places = context.positions.clamp_max(longest_ - 1);  // of padded tokens
+    auto gate = rows_of_w(places, capacity).transpose(0, 1).matmul(rows.narrow(2, 0, capacity));
     gate = gate + at::embedding(bias_.t(), places).transpose(1, 2).unsqueeze(-1);
     gate = merge_heads(gate);
     if (query_) {
@@ -130,30 +128,44 @@ class Gmlp : public MixerImpl {
     return {z[0], split_heads(gating, config_.groups)};
   }
 
-  // Rows of W at the places t [...], columns 0 to `keys`: [G, ..., keys].
-  Tensor matrix(const Tensor& t, int64_t keys, bool causal) const {
-    const auto behind = t.unsqueeze(-1) - at::arange(keys, t.options());
+  // W z for all tokens: z [B, G, N, f/2G].
+  Tensor multiplied(const Tensor& z, bool causal) const {
+    const int64_t n = z.size(2);
+    const auto upto = [&](const Tensor& scale) { return scale.narrow(1, 0, n).unsqueeze(-1); };
+    if (config_.spatial == Spatial::full) {
+      const auto w = spatial_.narrow(1, 0, n).narrow(2, 0, n);
+      return (causal ? w.tril() : w).matmul(z);
+    }
     const bool lower = config_.spatial == Spatial::lower_toeplitz;
-    Tensor w;
-    if (config_.spatial == Spatial::full)
-      w = spatial_.narrow(2, 0, keys).index_select(1, t.flatten()).unflatten(1, t.sizes());
-    else if (lower)
-      w = picked(spatial_, longest_ - 1 - behind.clamp_min(0)) *
-          picked(row_scale_, t).unsqueeze(-1) *
-          along_keys(column_scale_.narrow(1, 0, keys), behind.dim());
-    else
-      w = picked(spatial_, behind + longest_ - 1);
-    return causal || lower ? w.masked_fill(behind < 0, 0) : w;
+    const auto w = windows(n, causal).to(z.scalar_type());
+    const auto y = w.matmul(lower ? upto(column_scale_) * z : z).flip(2);
+    return lower ? upto(row_scale_) * y : y;
   }
-  // table [G, L] at indices [...]: [G, ...].
-  static Tensor picked(const Tensor& table, const Tensor& index) {
-    return table.index_select(1, index.flatten()).unflatten(1, index.sizes());
+
+  // Rows of a causal W at the places t [B, T]: [G, B, T, keys].
+  Tensor rows_of_w(const Tensor& t, int64_t keys) const {
+    const auto picked = [&](const Tensor& table, const Tensor& index) {
+      return table.index_select(1, index.flatten()).unflatten(1, t.sizes());
+    };
+    if (config_.spatial == Spatial::full) {
+      const auto future = at::arange(keys, t.options()) > t.unsqueeze(-1);
+      return picked(spatial_.narrow(2, 0, keys), t).masked_fill(future, 0);
+    }
+    const auto w = picked(windows(keys, true), (keys - 1 - t).clamp_min(0));
+    if (config_.spatial == Spatial::toeplitz) return w.to(spatial_.scalar_type());
+    const auto columns = column_scale_.narrow(1, 0, keys).unsqueeze(1).unsqueeze(1);
+    return (w * picked(row_scale_, t).unsqueeze(-1) * columns).to(spatial_.scalar_type());
   }
-  static Tensor along_keys(const Tensor& table, int64_t dims) {
-    std::vector<int64_t> shape(static_cast<size_t>(dims) + 1, 1);
-    shape.front() = table.size(0);
-    shape.back() = table.size(1);
-    return table.view(shape);
+
+  // W_tj = w_(t-j), its last row first: [G, N, N], a view of 2 N - 1 taps, of which row s begins at
+  // tap s. In float32 at least, because the gradient of a tap is a sum over all rows.
+  Tensor windows(int64_t n, bool causal) const {
+    const auto all = spatial_.to(wide(spatial_));
+    const auto zeros = [&](const Tensor& past) { return at::constant_pad_nd(past, {0, n - 1}); };
+    if (config_.spatial == Spatial::lower_toeplitz)
+      return zeros(all.narrow(1, longest_ - n, n)).unfold(1, n, 1);
+    const auto taps = all.narrow(1, longest_ - n, 2 * n - 1).flip(1);  // N - 1 .. 1 - N
+    return (causal ? zeros(taps.narrow(1, 0, n)) : taps).unfold(1, n, 1);
   }
 
   // sum_j w_(t-j) z_j by FFT, with room for all 2 N - 1 distances.

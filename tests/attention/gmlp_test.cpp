@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 
 #include "longbow/attention/mechanism.h"
+#include "longbow/nn/meter.h"
 #include "tests/support/oracle.h"
 #include "tests/support/tensor.h"
 
@@ -112,6 +113,34 @@ TEST(Gmlp, LongSequencesByFftEqualTheDenseProduct) {
       const auto x = random_normal({2, n, 6}, 1);
       EXPECT_NEAR_TENSOR(run(fft, x, causal), run(dense, x, causal), (Tolerance{1e-11, 1e-11}));
     }
+}
+
+// The matrix of a Toeplitz form once, as an operand of the product; the free one is a parameter.
+TEST(Gmlp, TheMatrixTakesNoIndexOfItsSize) {
+  constexpr int64_t kTokens = 700, kPairs = kTokens * kTokens * 8;
+  const at::NoGradGuard no_grad;
+  for (const std::string spatial : {"full", "toeplitz", "lower_toeplitz"})
+    for (const bool causal : {false, true}) {
+      const auto mixer = made("{width: 4, spatial: " + spatial + "}", kTokens);
+      const auto x = random_normal({1, kTokens, 6}, 5);
+      const auto bytes = measure([&] { run(mixer, x, causal); }).allocated_bytes;
+      const bool given = spatial == "full" && !causal;
+      EXPECT_LT(bytes, (given ? 0 : kPairs) + kPairs / 2) << spatial << causal;
+    }
+}
+
+TEST(Gmlp, PaddingAfterAFullStateIsHarmless) {
+  const at::NoGradGuard no_grad;
+  for (const std::string spatial : {"full", "toeplitz", "lower_toeplitz"}) {
+    const auto mixer = made("{spatial: " + spatial + "}");
+    State state;
+    Context context;
+    mixer->start(state, 1, 12, context);
+    (void)mixer->extend(random_normal({1, 12, 6}, 6), state, context);
+    Context padded = {.mask = {.keep = at::zeros({1, 2}, at::kBool)}};
+    EXPECT_NEAR_TENSOR(mixer->extend(random_normal({1, 2, 6}, 7), state, padded),
+                       at::zeros({1, 2, 6}, at::kDouble), kExact);
+  }
 }
 
 TEST(Gmlp, ItsBlockHasNoFeedForwardLayerBesides) {
