@@ -47,8 +47,7 @@ void fields(V& v, Config& c) {
     "M is max_length, or the number of real tokens at hand (then not causal, no decoding)");
   v("memory", c.memory,
     "a memory is read by content alone, by positions counted as those of the queries are, or by "
-    "the "
-    "share of its longest length that a position is (the last two without decoding)");
+    "the share of its longest length that a position is");
   v("epsilon", c.epsilon, "smallest denominator", above(0));
   v("dropout", c.dropout, "rate on what is read", range(0, 0.99));
 }
@@ -165,7 +164,7 @@ Promises promises(const Config& c) {
   const bool fixed = c.length == Length::fixed;
   return {.future = fixed ? Future::exact : Future::refused,
           .cross = true,
-          .decode = fixed && c.memory == Memory::content,
+          .decode = fixed,
           .positional = true};
 }
 

@@ -62,9 +62,15 @@ class Local : public AttentionImpl {
   void open(State& state, const Heads& empty, int64_t capacity, Context&) override {
     const int64_t size = std::min((config_.back + 1) * config_.window, capacity);
     open_ring(state, empty, std::max<int64_t>(size, 1));
+    if (!config_.all_read_first) return;
+    const auto& k = empty.k;
+    for (const auto* name :
+         {"first_key", "first_value"})  // and a slot for those that are not first
+      state.add(name, {k.size(0), k.size(1), 2, k.size(3)}, k.options());
   }
 
   Tensor grow(const Heads& heads, State& state, Context& context) override {
+    if (config_.all_read_first) return grow_with_first_key(scaled(heads), state, context);
     return grow_ring(scaled(heads), state, reach(true), weighing(), context);
   }
 
@@ -84,6 +90,28 @@ class Local : public AttentionImpl {
     return band.together(softmax_read(band.queries(heads.q), joined(heads.k), joined(heads.v),
                                       visible, weighing(), context));
   }
+  // The first key stands before the ring, for queries that do not reach so far.
+  Tensor grow_with_first_key(const Heads& heads, State& state, Context& context) const {
+    const auto sees = reach(true);
+    return in_pieces(heads, context, ring_size(state), [&](const Heads& piece, Context& inner) {
+      const auto place = slots_of(piece, inner, -1);  // [B, T]
+      const auto slot = (place != 0).to(at::kLong);
+      auto &key = state.lane.at("first_key"), &value = state.lane.at("first_value");
+      write_slots(key, slot, piece.k);
+      write_slots(value, slot, piece.v);
+      const auto recent = pass_ring(piece, state, sees, inner);
+      const auto i = inner.positions.unsqueeze(1).unsqueeze(-1);  // [B, 1, T, 1]
+      const auto far = sees(i, at::zeros_like(i)).logical_not();
+      const auto joined = [](const Tensor& first, const Tensor& others) {
+        return at::cat({first.narrow(2, 0, 1), others}, 2);
+      };
+      return softmax_read(
+          piece.q, joined(key, recent.k), joined(value, recent.v),
+          at::cat({far.expand_as(recent.visible.narrow(3, 0, 1)), recent.visible}, 3), weighing(),
+          inner);
+    });
+  }
+
   Reach reach(bool causal) const {
     return [=, this](const Tensor& i, const Tensor& j) {
       const int64_t w = config_.window, ahead = causal ? 0 : config_.ahead;
@@ -105,8 +133,8 @@ class Local : public AttentionImpl {
   double scale_;
 };
 
-Promises promises(const Config& config) {
-  return {.future = Future::exact, .decode = !config.all_read_first, .positional = true};
+Promises promises(const Config&) {
+  return {.future = Future::exact, .decode = true, .positional = true};
 }
 
 Attention make(const Site& site, const Config& c) {

@@ -294,7 +294,7 @@ TEST(Cosformer, RefusesWhatItCannotDo) {
   State state;
   Context context;
   EXPECT_EQ(error_of([&] {
-              made("{memory: positions}")->start(state, 1, 3, context);
+              made("{length: current}")->start(state, 1, 3, context);
             }).find("cosformer: has no decoding state; mechanisms that do: "),
             0u);
 }
