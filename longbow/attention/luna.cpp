@@ -6,7 +6,8 @@
 // each with its 1 / sqrt(width of a head). Causally slot j holds a running mean instead:
 //   w_tj = psi(x_t W_pk . p_j),  K_tj = 1/t sum_{i<=t} w_ij k_i,  V_tj = 1/t sum_{i<=t} w_ij v_i,
 //   o_t = sum_j softmax_j(q_t . K_tj) V_tj,
-// which is two causal products, and P stays as it is.
+// which is two causal products, and P stays as it is. In a decoder self- and cross-attention have
+// one P, which the pack of the cross-attention updates.
 // Exact when R = M and the pack copies each token into a slot of its own.
 #include <ATen/ATen.h>
 
@@ -14,8 +15,8 @@
 
 #include "longbow/attention/mechanism.h"
 #include "longbow/nn/feature_attention.h"
-#include "longbow/nn/positions.h"
 #include "longbow/nn/feature_maps.h"
+#include "longbow/nn/positions.h"
 #include "longbow/nn/slots.h"
 
 namespace longbow {
@@ -61,7 +62,8 @@ class Luna : public MixerImpl {
       : config_(config),
         heads_(site.shape.heads),
         pack_heads_(config.pack_heads > 0 ? config.pack_heads : heads_),
-        path_(site.path) {
+        path_(site.path),
+        carry_(site.cross ? kCommon : kOwn) {
     const auto& shape = site.shape;
     const int64_t width = shape.width, source = site.source_width();
     for (const int64_t heads : {heads_, pack_heads_})
@@ -101,8 +103,8 @@ class Luna : public MixerImpl {
       const auto none =
           at::zeros({lanes, heads_, 0, query_->weight.size(0) / heads_}, p_.options());
       open_slots(state, {.k = none, .v = none}, config_.length);
-      if (context.carry.count("luna")) {
-        state.lane["p"] = context.carry.at("luna").expand({lanes, -1, -1});
+      if (context.carry.count(carry_)) {
+        state.lane["p"] = context.carry.at(carry_).expand({lanes, -1, -1});
         state.lane["has_p"] = at::ones({lanes, 1, 1}, p_.options().dtype(at::kBool));
       }
     }
@@ -131,7 +133,7 @@ class Luna : public MixerImpl {
     const Weighing weighing = {config_.dropout, is_training(), path_ + ".pack"};
     const auto y = merge_heads(softmax_read(split(scaled((*pack_query_)(p), pack_heads_)), split(k),
                                             split(v), real, weighing, context));  // [B, R, C]
-    context.carry["luna"] =
+    context.carry[carry_] =
         (*norm_)(p + dropout(y, config_.dropout, is_training(), context, path_ + ".p.dropout"));
     const auto keys = split_heads((*key_)(y), heads_);
     return {keys, config_.tied ? keys : split_heads((*value_)(y), heads_),
@@ -183,7 +185,7 @@ class Luna : public MixerImpl {
   }
 
   Tensor carried(const Context& context) const {
-    const auto found = context.carry.find("luna");
+    const auto found = context.carry.find(carry_);
     return found == context.carry.end() ? first() : found->second;
   }
 
@@ -200,17 +202,33 @@ class Luna : public MixerImpl {
     return result;
   }
 
-  // The stack's first P, or the layer's own when there is no stack.
+  // The stack's first P, or the layer's own when there is no stack. In a decoder it is that of the
+  // cross-attention, where this has one of the same shape.
   Tensor sequence(const Site& site) {
-    const int64_t width = site.shape.width;
-    const double deviation = site.init == "bert" ? 0.02 : 1 / std::sqrt(static_cast<double>(width));
-    if (site.shared) return shared_normal(site, "luna_p", {config_.length, width}, deviation);
-    return parameter("p", initial_normal(site, "p", {config_.length, width}, deviation));
+    const std::vector<int64_t> shape = {config_.length, site.shape.width};
+    const auto width = static_cast<double>(site.shape.width);
+    const double deviation = site.init == "bert" ? 0.02 : 1 / std::sqrt(width);
+    if (!site.shared) return parameter("p", initial_normal(site, "p", shape, deviation));
+    if (const auto beside = of_cross_attention(*site.shared); beside.defined() && !site.cross) {
+      if (beside.sizes() == at::IntArrayRef(shape)) {
+        carry_ = kCommon;
+        return beside;
+      }
+    }
+    return shared_normal(site, "luna_p", shape, deviation);
   }
+  static Tensor of_cross_attention(const Shared& shared) {
+    const auto parameters = shared.named_parameters();
+    const auto* found = parameters.find("cross.luna_p");
+    return found ? *found : Tensor();
+  }
+
+  // The name of P in the context: of this mixer alone, or of both mixers of a decoder.
+  static constexpr const char *kOwn = "luna", *kCommon = "all.luna";
 
   Config config_;
   int64_t heads_, pack_heads_;
-  std::string path_;
+  std::string path_, carry_;
   std::shared_ptr<Linear> pack_query_, pack_key_, pack_value_, query_, key_, value_, output_;
   std::shared_ptr<LayerNorm> norm_;
   Tensor p_, positions_;  // [R, C]; the second or undefined

@@ -73,9 +73,11 @@ Block make_block(const Node& options, const Node& cross, const Site& site, Block
   auto there = site.at("cross");
   there.cross = true;
   if (site.shared) there.shared = site.shared->child("cross");
+  // First the one that reads the memory: what it shares, the other may share too (Luna).
+  const auto reader = make_mixer(cross, there);
   return residual(site,
                   {{"mixer", config.mixes ? make_mixer(options, site.at("mixer")) : nullptr},
-                   {"cross", make_mixer(cross, there), /*cross=*/true}},
+                   {"cross", reader, /*cross=*/true}},
                   config);
 }
 

@@ -2,20 +2,27 @@
 
 #include <ATen/ATen.h>
 
+#include <string_view>
+
 #include "longbow/nn/recompute.h"
 
 namespace longbow {
 namespace {
 
-// What one of several mixers sees of the context: its own part of what is carried, and the tokens
-// or the memory.
+// What mixers beside each other carry together: its names begin so.
+constexpr std::string_view kCommon = "all.";
+
+// What one of several mixers sees of the context: its own part of what is carried and what all
+// carry, and the tokens or the memory.
 class Share {
  public:
   Share(const Mixing& mixing, Context& whole) : prefix_(mixing.name + "."), whole_(whole) {
     inner = whole;
     inner.carry.clear();
-    for (const auto& [key, value] : whole.carry)
+    for (const auto& [key, value] : whole.carry) {
       if (key.starts_with(prefix_)) inner.carry[key.substr(prefix_.size())] = value;
+      if (key.starts_with(kCommon)) inner.carry[key] = value;
+    }
     if (!mixing.cross) inner.memory = Tensor();
   }
   // Keys are rows of the memory, queries are tokens.
@@ -26,7 +33,8 @@ class Share {
                   .query_keep = tokens.query_keep.defined() ? tokens.query_keep : tokens.keep};
   }
   void give_back() {
-    for (const auto& [key, value] : inner.carry) whole_.carry[prefix_ + key] = value;
+    for (const auto& [key, value] : inner.carry)
+      whole_.carry[key.starts_with(kCommon) ? key : prefix_ + key] = value;
     whole_.loss = inner.loss;
   }
   Context inner;

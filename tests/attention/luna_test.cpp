@@ -249,6 +249,52 @@ TEST(Luna, AStackOwnsTheFirstSequence) {
             "shared parameter luna_p is [4, 6], but another layer wants [5, 6]");
 }
 
+TEST(Luna, InADecoderTheCrossAttentionUpdatesTheSequenceOfBoth) {
+  Site site = kSite;
+  site.shared = std::make_shared<Shared>();
+  const auto options = parse_yaml("{name: luna, length: 4}", "test");
+  const auto lower = make_block(options, options, site.at("layers.0"), {}),
+             upper = make_block(options, options, site.at("layers.1"), {});
+  EXPECT_EQ(site.shared->named_parameters().keys(), std::vector<std::string>{"cross.luna_p"});
+  for (const auto& block : {lower, upper}) block->to(at::kDouble);
+  site.shared->to(at::kDouble);
+  const auto x = random_normal({2, 9, kWidth}, 20), memory = random_normal({2, 5, kWidth}, 21);
+  const Context start = {.mask = {.causal = true}, .memory = memory};
+  Context context = start, fresh = start;
+  const auto y = lower->forward(x, context);
+
+  const auto crossing = lower->named_children()["cross"];
+  auto there = site;
+  there.shared = site.shared->child("cross");
+  const auto spelled = spelled_out("{length: 4}");
+  const Definition definition = {*crossing, spelled, there};
+  const auto sum = definition.p({}) + definition.packed(memory, {});
+  const auto updated = at::layer_norm(sum, {kWidth}, oracle::tensor_of(*crossing, "norm.weight"),
+                                      oracle::tensor_of(*crossing, "norm.bias"), 1e-5);
+  ASSERT_TRUE(context.carry.count("all.luna"));
+  EXPECT_NEAR_TENSOR(context.carry.at("all.luna"), updated, tolerance(at::kDouble));
+
+  const auto self = std::dynamic_pointer_cast<MixerImpl>(upper->named_children()["mixer"]);
+  Context with = {.mask = {.causal = true}, .carry = {{"all.luna", updated}}}, without = with;
+  without.carry.clear();
+  EXPECT_FALSE((*self)(y, with).allclose((*self)(y, without)));
+  EXPECT_FALSE(upper->forward(y, context).allclose(upper->forward(y, fresh)));
+}
+
+TEST(Luna, SequencesOfOtherLengthsAreNotShared) {
+  Site site = kSite;
+  site.shared = std::make_shared<Shared>();
+  const auto block = make_block(parse_yaml("{name: luna, length: 4}", "test"),
+                                parse_yaml("{name: luna, length: 5}", "test"), site, {});
+  EXPECT_EQ(site.shared->named_parameters().size(), 2u);
+  Context context = {.mask = {.causal = true}, .memory = random_normal({1, 5, kWidth}, 22)};
+  block->to(at::kDouble);
+  site.shared->to(at::kDouble);
+  (void)block->forward(random_normal({1, 3, kWidth}, 23), context);
+  EXPECT_EQ(context.carry.at("all.luna").size(1), 5);
+  EXPECT_EQ(context.carry.size(), 1u);
+}
+
 TEST(Luna, AQueryWithoutAnyKeyGetsTheOutputBias) {
   Site site = kSite;
   site.cross = true;

@@ -57,6 +57,10 @@ const std::vector<Kind>& kinds() {
       {"{name: linformer, rank: 4}", "softmax", "{name: linformer, rank: 4}", "reversible"},
       {"{name: local, window: 2}", "{name: local, window: 2}", "softmax", "rezero"},
       {"realformer", "realformer", "realformer"},
+      {"luna", "{name: luna, length: 3}", "{name: luna, length: 3}"},
+      {"cosformer", "cosformer", "{name: cosformer, memory: positions}"},
+      {"softmax", "{name: local, window: 2, back: 0, all_read_first: true}",
+       "{name: cosformer, memory: proportions}"},
       {"softmax", "{name: linformer, rank: 4, sharing: layerwise}",
        "{name: linformer, rank: 4, sharing: layerwise}"},
       {"fnet", "none", "[{name: linear, layers: 0}, {name: softmax, layers: 1}]"}};

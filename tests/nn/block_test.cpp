@@ -181,6 +181,12 @@ TEST(Residual, RecomputationGivesTheSameGradientsAlsoOfWhatLayersShare) {
   }
 }
 
+// The calls of all mixers, under a key that is common to them.
+void count(Context& context) {
+  auto& calls = context.carry["all.calls"];
+  calls = calls.defined() ? calls + 1 : at::ones({1});
+}
+
 // y_i = (mean of the real rows of the memory) W + x_i / 2, in a state the mean; hands on how many
 // layers it passed under a key that others use, too.
 class Averaging : public MixerImpl {
@@ -196,6 +202,7 @@ class Averaging : public MixerImpl {
     EXPECT_FALSE(context.mask.causal);
     auto& passed = context.carry["passed"];
     passed = passed.defined() ? passed + 1 : at::ones({1});
+    count(context);
     return read(mean(context), x);
   }
   void open(State& state, int64_t, int64_t, Context& context) override {
@@ -226,6 +233,7 @@ class Summing : public MixerImpl {
     EXPECT_FALSE(context.memory.defined());
     auto& passed = context.carry["passed"];
     passed = passed.defined() ? passed * 2 : at::ones({1});
+    count(context);
     return x.cumsum(1) / 4;
   }
   void open(State& state, int64_t lanes, int64_t, Context& context) override {
@@ -286,6 +294,16 @@ TEST(Residual, MixersOfOneBlockCarryApart) {
   block->forward(input(), context);
   EXPECT_EQ(context.carry.at("mixer.passed").item<double>(), 4);
   EXPECT_EQ(context.carry.at("cross.passed").item<double>(), 3);
+}
+
+TEST(Residual, MixersOfOneBlockCarryTogetherWhatIsCommonToThem) {
+  const auto block = build_decoder({});
+  auto context = reading(some_memory());
+  block->forward(input(), context);
+  EXPECT_EQ(context.carry.at("all.calls").item<double>(), 2);
+  block->forward(input(), context);
+  EXPECT_EQ(context.carry.at("all.calls").item<double>(), 4);
+  EXPECT_EQ(context.carry.size(), 3u);
 }
 
 TEST(Residual, ADecoderExtendsAsItReads) {
