@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 
 #include "longbow/attention/mechanism.h"
+#include "longbow/nn/meter.h"
 #include "tests/support/oracle.h"
 #include "tests/support/tensor.h"
 
@@ -308,6 +309,18 @@ TEST(Lite, AKernelLongerThanTheSequenceIsTaken) {
       EXPECT_TRUE((*mixer)(x, context).isfinite().all().item<bool>());
     }
   }
+}
+
+// The promise holds in training too: dropped weights are drawn tile by tile and not stored.
+TEST(Lite, DropoutStoresNoWeights) {
+  EXPECT_EQ(find_mechanism("lite").promises(parse_yaml("{dropout: 0.1}", "options")).memory, 1);
+  const auto bytes = [](int64_t tokens) {
+    const auto mixer = made("{dropout: 0.1}");
+    const auto x = random_normal({1, tokens, kWidth}, 20).requires_grad_();
+    Context context = {.random = Random::from_seed(1)};
+    return static_cast<double>(measure([&] { (*mixer)(x, context).sum().backward(); }).peak_bytes);
+  };
+  EXPECT_LT(bytes(4096), 2.3 * bytes(2048));
 }
 
 TEST(Lite, RefusesWhatItCannotDo) {
