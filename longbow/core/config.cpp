@@ -96,7 +96,7 @@ void assign(Node& root, const std::string& assignment) {
   bool has_empty_part = std::find(parts.begin(), parts.end(), "") != parts.end();
   if (equals == std::string::npos || has_empty_part)
     throw UserError(fmt::format("--set {} has no key and value", quote(assignment)),
-                    "write --set model.rank=64");
+                    "write --set model.width=64");
   Place flag{"--set " + key, 0};
   auto value = parse_yaml(assignment.substr(equals + 1), flag);
   Node* slot = &root;

@@ -7,29 +7,20 @@
 #include <cctype>
 #include <numeric>
 
+#include "longbow/core/utf8.h"
+
 namespace longbow {
 namespace {
 
-std::string one_line(const std::string& text) {
-  std::string line;
-  for (unsigned char c : text) {
-    if (c == '\n') {
-      line += "\\n";
-    } else if (c < 0x20 || c == 0x7f) {
-      line += fmt::format("\\x{:02x}", c);
-    } else {
-      line += static_cast<char>(c);
-    }
-  }
-  return line;
-}
+// A few lines of a terminal, whatever a file says.
+constexpr size_t kLongestPlace = 400, kLongestPart = 1000;
 
 std::string joined(const Place& place, const std::string& what, const std::string& hint) {
-  std::string text = place.str();
+  std::string text = one_line(place.str(), kLongestPlace);
   if (!text.empty()) text += ": ";
-  text += what;
-  if (!hint.empty()) text += "; " + hint;
-  return one_line(text);
+  text += one_line(what, kLongestPart);
+  if (!hint.empty()) text += "; " + one_line(hint, kLongestPart);
+  return text;
 }
 
 std::string lower(std::string text) {

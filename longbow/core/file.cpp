@@ -12,15 +12,12 @@
 #include <vector>
 
 #include "longbow/core/error.h"
+#include "longbow/core/file_error.h"
 
 namespace longbow {
 namespace {
 
 namespace fs = std::filesystem;
-
-[[noreturn]] void fail(const std::string& path, const std::string& what, int reason) {
-  throw UserError({path, 0}, what, std::generic_category().message(reason));
-}
 
 class Descriptor {
  public:
@@ -88,11 +85,11 @@ void sync_folder(const std::string& path) {
 
 void read_in_parts(const std::string& path, const std::function<void(std::string_view)>& take) {
   Descriptor file(path, O_RDONLY);
-  if (!file.is_open()) fail(path, "cannot be read", errno);
+  if (!file.is_open()) fail_at(path, "cannot be read", errno);
   std::vector<char> part(size_t{1} << 18);
   while (true) {
     auto count = file.read(part);
-    if (count < 0) fail(path, "cannot be read", errno);
+    if (count < 0) fail_at(path, "cannot be read", errno);
     if (count == 0) return;
     take({part.data(), static_cast<size_t>(count)});
   }
@@ -113,13 +110,13 @@ void write_file(const std::string& path, const std::string& contents) {
   auto target = target_of(path);
   auto beside = fmt::format("{}.{}-{}.tmp", target, ::getpid(), count++);
   Descriptor file(beside, O_WRONLY | O_CREAT | O_EXCL);
-  if (!file.is_open()) fail(path, "cannot be written", errno);
+  if (!file.is_open()) fail_at(path, "cannot be written", errno);
   bool done = file.write(contents) && file.sync() && file.close() &&
               ::rename(beside.c_str(), target.c_str()) == 0;
   if (!done) {
     int reason = errno;
     ::unlink(beside.c_str());
-    fail(path, "cannot be written", reason);
+    fail_at(path, "cannot be written", reason);
   }
   sync_folder(target);
 }
@@ -128,7 +125,7 @@ void append_bytes(const std::string& path, const std::string& bytes) {
   require_parent(path);
   Descriptor file(path, O_WRONLY | O_CREAT | O_APPEND);
   if (!file.is_open() || !file.write(bytes) || !file.close())
-    fail(path, "cannot be written", errno);
+    fail_at(path, "cannot be written", errno);
 }
 
 void append_line(const std::string& path, const std::string& line) {

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
+
 namespace longbow {
 namespace {
 
@@ -97,6 +100,25 @@ std::string string_literal(std::string_view text) {
     at += decoded.bytes;
   }
   return literal + "\"";
+}
+
+std::string one_line(std::string_view text, size_t most) {
+  std::string line;
+  for (size_t at = 0; at < text.size();) {
+    if (line.size() >= most) return line + "…";
+    auto [code, bytes] = decode(text, at);
+    if (code == '\n') {
+      line += "\\n";
+    } else if (bytes == 0 || (bytes == 1 && needs_escape(code))) {
+      line += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[at]));
+    } else if (needs_escape(code)) {
+      line += fmt::format("\\u{:04x}", static_cast<uint32_t>(code));
+    } else {
+      line += text.substr(at, bytes);
+    }
+    at += std::max<size_t>(bytes, 1);
+  }
+  return line;
 }
 
 }  // namespace longbow

@@ -13,4 +13,8 @@ void append_utf8(std::string& text, char32_t code);
 // separators are escaped; bytes that are not UTF-8 become U+FFFD.
 std::string string_literal(std::string_view text);
 
+// A text of any origin as one line on a terminal: control characters and bytes that are not UTF-8
+// are escaped, and what is longer than `most` bytes is cut between characters.
+std::string one_line(std::string_view text, size_t most);
+
 }  // namespace longbow

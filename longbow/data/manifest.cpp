@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "longbow/core/file.h"
+#include "longbow/core/folder.h"
 #include "longbow/data/source.h"
 
 namespace longbow {
@@ -104,9 +105,7 @@ Manifest needed_manifest(const std::string& dir, const SplitFiles& files, const 
 }
 
 void write_splits(WriteSplits request) {
-  std::error_code failure;
-  fs::create_directories(request.dir, failure);
-  if (failure) throw UserError(Place{request.dir}, "the folder cannot be made", failure.message());
+  make_folder(request.dir);
   const auto& [train, valid, test] = request.files;
   auto& manifest = request.manifest;
   auto write = [&](const std::string& name, const Dataset& dataset) {

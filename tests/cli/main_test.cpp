@@ -122,7 +122,7 @@ TEST(Program, AMistakeInAFlagIsOneLineThatNamesTheFlag) {
        "--set model.wdith: unknown key 'wdith'; did you mean 'width'?"},
       {"set form",
        {"train", "run.yaml", "--set", "width"},
-       "--set 'width' has no key and value; write --set model.rank=64"},
+       "--set 'width' has no key and value; write --set model.width=64"},
       {"device",
        {"train", "run.yaml", "--device", "tpu"},
        "--device: unknown device 'tpu'; one of: cpu, cuda, cuda:1"},

@@ -105,7 +105,7 @@ TEST(Assign, RefusesWhatIsNoAssignment) {
   Node node = yaml("{model: 5}");
   for (const char* text : {"model.rank", "=3", "", ".a=1", "a.=1", "a..b=1"})
     EXPECT_EQ(mistake([&] { assign(node, text); }),
-              "--set '" + std::string(text) + "' has no key and value; write --set model.rank=64");
+              "--set '" + std::string(text) + "' has no key and value; write --set model.width=64");
   EXPECT_EQ(mistake([&] { assign(node, "model.rank=3"); }),
             "--set model.rank: model is '5', not a map");
   EXPECT_EQ(

@@ -27,6 +27,13 @@ TEST(UserError, IsOneLineWhateverItQuotes) {
   EXPECT_STREQ(UserError("a\nb\tc\x1b[31m").what(), "a\\nb\\x09c\\x1b[31m");
 }
 
+TEST(UserError, IsAFewLinesLongWhateverItQuotes) {
+  const std::string endless(100000, 'a');
+  const std::string message = UserError({endless, 3}, endless, endless).what();
+  EXPECT_EQ(message, std::string(400, 'a') + "…: " + std::string(1000, 'a') + "…; " +
+                         std::string(1000, 'a') + "…");
+}
+
 TEST(Quote, CutsALongTextBetweenCharacters) {
   EXPECT_EQ(quote("abc"), "'abc'");
   EXPECT_EQ(quote(std::string(59, 'a') + "한글"), "'" + std::string(59, 'a') + "…'");

@@ -33,4 +33,17 @@ TEST(StringLiteral, ReplacesWhatIsNotUtf8) {
             "b\"");
 }
 
+TEST(OneLine, EscapesWhatATerminalWouldObey) {
+  EXPECT_EQ(one_line("a\nb\tc\x1b[31m", 100), "a\\nb\\x09c\\x1b[31m");
+  EXPECT_EQ(one_line("한 \u009b2J \u2028", 100), "한 \\u009b2J \\u2028");
+  EXPECT_EQ(one_line("a\xff\xc3", 100), "a\\xff\\xc3");
+}
+
+TEST(OneLine, CutsBetweenCharacters) {
+  EXPECT_EQ(one_line("abcd", 4), "abcd");
+  EXPECT_EQ(one_line("abcde", 4), "abcd…");
+  EXPECT_EQ(one_line("abc한글", 4), "abc한…");
+  EXPECT_EQ(one_line("a\n\n\n", 4), "a\\n\\n…");
+}
+
 }  // namespace longbow
