@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "longbow/core/listing.h"
+
 namespace longbow {
 namespace {
 
@@ -90,14 +92,6 @@ void append(StateLayout& layout, StateLayout more) {
   std::move(more.unused.begin(), more.unused.end(), std::back_inserter(layout.unused));
 }
 
-std::string listed(const std::vector<std::string>& names) {
-  constexpr size_t kMost = 8;
-  std::string text;
-  for (size_t i = 0; i < std::min(names.size(), kMost); ++i) text += (i > 0 ? ", " : "") + names[i];
-  if (names.size() > kMost) text += " and " + std::to_string(names.size() - kMost) + " more";
-  return text;
-}
-
 bool ends_with_positions(const std::string& name) {
   return name.ends_with("pos_emb.inv_freq");
 }
@@ -124,13 +118,13 @@ void check_names(const StateLayout& layout, const Tensors& state, const Place& p
   for (const auto& part : layout.parts) {
     known.push_back(part.name);
     const auto found = state.find(part.name);
-    const auto wanted = part.pick(part.whole).sizes();
+    const auto piece = part.pick(part.whole);
     if (found == state.end()) {
       missing.push_back(part.name);
       fixed = fixed || part.name.ends_with(".E") || part.name.ends_with(".F");
-    } else if (found->second.sizes() != wanted) {
+    } else if (found->second.sizes() != piece.sizes()) {
       reshaped.push_back(part.name + " is " + shape_text(found->second.sizes()) + ", not " +
-                         shape_text(wanted));
+                         shape_text(piece.sizes()));
     }
   }
   std::sort(known.begin(), known.end());

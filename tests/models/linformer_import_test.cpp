@@ -133,6 +133,13 @@ TEST(LinformerImport, WhatDoesNotFitIsListed) {
                     }),
             "net.safetensors: unexpected: seq.9.norm.weight; seq.0.fn.w_o.bias is [9], not [8]; "
             "build the net with the options it was saved with");
+  // A head is a part of our tensor: its shape is that of a tensor made on the way.
+  EXPECT_EQ(refused(small(),
+                    [](Tensors& s) {
+                      s["seq.0.fn.to_q.1.weight"] = at::ones({5, 8});
+                    }),
+            "net.safetensors: seq.0.fn.to_q.1.weight is [5, 8], not [4, 8]; build the net with the "
+            "options it was saved with");
 }
 
 TEST(LinformerImport, CopiesOfASharedProjectionMustBeEqual) {
