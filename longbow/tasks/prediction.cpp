@@ -3,13 +3,19 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <charconv>
+
 #include "longbow/data/joined.h"
 
 namespace longbow {
 namespace {
 
+// Seven digits, whatever the host's locale is.
 Node number(double value) {
-  return Node::number(std::stod(fmt::format("{:.7g}", value)));
+  const auto text = fmt::format("{:.7g}", value);
+  double rounded = value;
+  std::from_chars(text.data(), text.data() + text.size(), rounded);
+  return Node::number(rounded);
 }
 Node integer(int64_t value) {
   return value == kIgnore ? Node{} : Node::integer(value);

@@ -3,6 +3,10 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <clocale>
+#include <cmath>
+#include <string>
+
 #include "tests/support/tensor.h"
 #include "tests/tasks/samples.h"
 
@@ -40,6 +44,29 @@ TEST(Prediction, OfValuesIsANumberOrAList) {
   const auto one = at::tensor({0.5, 0.25}).view({2, 1}), two = at::tensor({1.5, 2.0}).view({1, 2});
   EXPECT_EQ(json(value_predictions(one, {})), "{\"value\":0.5}\n{\"value\":0.25}\n");
   EXPECT_EQ(json(value_predictions(two, two.neg())), "{\"values\":[1.5,2],\"target\":[-1.5,-2]}\n");
+}
+
+// The host program's own locale, when it has set one; restored at the end.
+class HostLocale {
+ public:
+  HostLocale() : before_(std::setlocale(LC_NUMERIC, nullptr)) {
+    for (const auto* name : {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "ru_RU.UTF-8"})
+      if (std::setlocale(LC_NUMERIC, name)) return;
+  }
+  ~HostLocale() { std::setlocale(LC_NUMERIC, before_.c_str()); }
+  HostLocale(const HostLocale&) = delete;
+  HostLocale& operator=(const HostLocale&) = delete;
+
+ private:
+  std::string before_;
+};
+
+TEST(Prediction, OfAnyValueHasSevenDigits) {
+  const HostLocale comma;
+  const auto values = at::tensor({1.0 / 3, 12345678.9, 5e-310, -1e300}).view({4, 1});
+  EXPECT_EQ(json(value_predictions(values, {})),
+            "{\"value\":0.3333333}\n{\"value\":12345680}\n{\"value\":5e-310}\n"
+            "{\"value\":-1e+300}\n");
 }
 
 std::unique_ptr<Task> task_of(const std::string& objective, const DataConfig& data,
