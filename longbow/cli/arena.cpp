@@ -3,17 +3,24 @@
 // else.
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <chrono>
 #include <ctime>
 #include <filesystem>
+#include <optional>
 
 #include "longbow/cli/arena_plan.h"
+#include "longbow/cli/command_line.h"
 #include "longbow/cli/device.h"
 #include "longbow/core/file.h"
+#include "longbow/core/interruption.h"
+#include "longbow/core/lock.h"
 #include "longbow/core/version.h"
+#include "longbow/core/work.h"
 #include "longbow/report/number.h"
 #include "longbow/report/report.h"
-#include "longbow/train/interruption.h"
 #include "longbow/train/trainer.h"
 
 namespace fs = std::filesystem;
@@ -31,17 +38,28 @@ Result failed(const ArenaCell& cell, const std::string& status, std::string reas
           .reason = reason};
 }
 
+// One that cannot be read is made again.
+std::optional<Result> finished(const std::string& results) {
+  if (!fs::exists(results)) return {};
+  try {
+    return read<Result>(parse_json(read_file(results), results));
+  } catch (const UserError& error) {
+    warn(error.what());
+    return {};
+  }
+}
+
 // A finished cell of the same config is read, a broken-off one resumed, one of another config
 // replaced.
 Result run_cell(const ArenaCell& cell, const std::string& out, const ArenaCommand& command,
-                const std::string& label) {
+                const std::string& label, const Queue& after) {
   if (!cell.refusal.empty()) return failed(cell, "n.a.", cell.refusal);
   const auto folder = fs::path(out) / cell.folder;
   const auto request = (folder / "request.yaml").string(),
              results = (folder / "results.json").string();
   const auto text = to_yaml(written(cell.config));
   if (fs::exists(request) && read_file(request) == text) {
-    if (fs::exists(results)) return read<Result>(parse_json(read_file(results), results));
+    if (auto result = finished(results)) return *result;
   } else {
     fs::remove_all(folder);
     fs::create_directories(folder);
@@ -52,7 +70,8 @@ Result run_cell(const ArenaCell& cell, const std::string& out, const ArenaComman
                                .resume = true,
                                .device = parse_device(command.device),
                                .progress = parse_progress(command.progress),
-                               .label = label});
+                               .label = label,
+                               .after = after});
   } catch (const Interrupted&) {
     throw;
   } catch (const c10::OutOfMemoryError& error) {
@@ -152,29 +171,65 @@ void write_record(const Node& rows, const Node& context, const std::string& out)
   write_file(in("report.html"), to_html(record));
 }
 
-}  // namespace
+std::string label_of(const std::vector<ArenaCell>& cells, size_t i) {
+  const auto& cell = cells[i];
+  const bool one_seed = std::all_of(cells.begin(), cells.end(),
+                                    [&](const auto& other) { return other.seed == cell.seed; });
+  return fmt::format("[{}/{}] {} on {}{}", i + 1, cells.size(), cell.label, cell.task,
+                     one_seed ? "" : fmt::format(", seed {}", cell.seed));
+}
 
-int run(const ArenaCommand& command) {
-  auto tree = load_config(command.config);
-  for (const auto& assignment : command.set) assign(tree, assignment);
-  const auto arena = read<ArenaConfig>(tree);
-  const auto cells = plan(arena, command);
-  if (cells.empty())
-    throw UserError(tree.place, "the arena has no cell", "give it tasks and mechanisms");
-  const auto out = command.out.empty() ? "runs/" + arena.name : command.out;
-  fs::create_directories(out);
+void tell(const std::string& label, const Result& result) {
+  info(result.status == "ok"
+           ? fmt::format("{}: {}, {} tokens/s, {}", label,
+                         reporting::measure_of(result.metric).sentence(result.score.value_or(0)),
+                         human_count(result.tokens_per_second), human_seconds(result.seconds))
+           : fmt::format("{}: {} ({})", label, result.status, result.reason));
+}
+
+// How long the cells that were trained here took, for the time that the others need.
+class Forecast {
+ public:
+  Forecast(const std::vector<ArenaCell>& cells, const std::string& out) {
+    for (const auto& cell : cells)
+      open_.push_back(cell.refusal.empty() &&
+                      !fs::exists(fs::path(out) / cell.folder / "results.json"));
+  }
+  Queue after(size_t cell) const {
+    return {
+        .further = std::count(open_.begin() + static_cast<int64_t>(cell) + 1, open_.end(), true),
+        .seconds_each = trained_ > 0 ? seconds_ / static_cast<double>(trained_) : 0};
+  }
+  void took(size_t cell, double seconds) {
+    if (!open_[cell]) return;
+    seconds_ += seconds;
+    ++trained_;
+  }
+
+ private:
+  std::vector<bool> open_;
+  double seconds_ = 0;
+  int64_t trained_ = 0;
+};
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+int compete(const ArenaConfig& arena, const std::vector<ArenaCell>& cells, const std::string& out,
+            const ArenaCommand& command) {
+  const FolderLock lock(out);
   Baselines baselines(cells);
+  Forecast forecast(cells, out);
   std::vector<Node> rows;
   bool all_fine = true;
   for (size_t i = 0; i < cells.size(); ++i) {
     const auto& cell = cells[i];
-    const auto label = fmt::format("[{}/{}] {} on {}", i + 1, cells.size(), cell.label, cell.task);
-    const auto result = run_cell(cell, out, command, label);
-    info(result.status == "ok"
-             ? fmt::format("{}: {}, {} tokens/s, {}", label,
-                           reporting::measure_of(result.metric).sentence(result.score),
-                           human_count(result.tokens_per_second), human_seconds(result.seconds))
-             : fmt::format("{}: {} ({})", label, result.status, result.reason));
+    const auto start = seconds_now();
+    const auto label = label_of(cells, i);
+    const auto result = run_cell(cell, out, command, label, forecast.after(i));
+    forecast.took(i, seconds_now() - start);
+    tell(label, result);
     all_fine = all_fine && (result.status == "ok" || !cell.refusal.empty());
     rows.push_back(json_of(result, cell));
     if (result.status == "ok") baselines.choose(cell.task, result.metric);
@@ -182,9 +237,45 @@ int run(const ArenaCommand& command) {
     all.items = rows;
     baselines.add_to(all.items);
     write_record(all, context_of(arena, command), out);
+    if (i + 1 < cells.size()) check_interruption();
+  }
+  return all_fine ? 0 : 1;
+}
+
+std::string how_to_continue(const std::string& out, const ArenaCommand& command) {
+  std::vector<std::string> words = {"arena", command.config};
+  const auto add = [&](const char* flag, const std::string& value) {
+    if (!value.empty()) words.insert(words.end(), {flag, value});
+  };
+  add("--mechanisms", fmt::format("{}", fmt::join(command.mechanisms, ",")));
+  add("--tasks", fmt::format("{}", fmt::join(command.tasks, ",")));
+  add("--seeds", command.seeds > 0 ? std::to_string(command.seeds) : "");
+  add("--out", out);
+  for (const auto& assignment : command.set) add("--set", assignment);
+  add("--device", command.device == ArenaCommand().device ? "" : command.device);
+  return "everything is saved, continue with: " + command_line(words);
+}
+
+}  // namespace
+
+int run(const ArenaCommand& command) {
+  const InterruptionGuard guard;
+  show_work(parse_progress(command.progress));
+  auto tree = load_config(command.config);
+  for (const auto& assignment : command.set) assign(tree, assignment);
+  const auto arena = read<ArenaConfig>(tree);
+  const auto cells = plan(arena, command);
+  if (cells.empty())
+    throw UserError(tree.place, "the arena has no cell", "give it tasks and mechanisms");
+  const auto out = command.out.empty() ? "runs/" + arena.name : command.out;
+  int code = 0;
+  try {
+    code = compete(arena, cells, out, command);
+  } catch (const Interrupted& stopped) {
+    throw Interrupted(stopped.signal, how_to_continue(out, command));
   }
   fmt::print("{}\n{}\n", console_table(load_record(out)), (fs::path(out) / "report.html").string());
-  return all_fine ? 0 : 1;
+  return code;
 }
 
 }  // namespace longbow::cli

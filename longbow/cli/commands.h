@@ -76,7 +76,8 @@ int run(const PredictCommand& command);
 struct ArenaCommand {
   std::string config, out, device = "cpu", progress = "auto";
   std::vector<std::string> mechanisms, tasks, set;
-  int64_t seeds = 0;  // 0 = as the config says
+  int64_t seeds = 0;    // 0 = as the config says
+  bool resume = false;  // an arena always goes on where it stopped
 };
 int run(const ArenaCommand& command);
 

@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include "longbow/cli/commands.h"
+#include "longbow/core/interruption.h"
 #include "longbow/core/log.h"
+#include "longbow/core/work.h"
 #include "longbow/data/manifest.h"
 #include "longbow/data/source.h"
 
@@ -19,6 +21,8 @@ int list() {
 }
 
 int make(const DataCommand& command) {
+  const InterruptionGuard guard;
+  show_work(ProgressStyle::automatic);
   Node options = Node::map();
   for (const auto& assignment : command.set) assign(options, assignment);
   if (command.count > 0) {  // the shares of the official splits: 96 %, 2 %, 2 %

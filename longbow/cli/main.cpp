@@ -16,8 +16,8 @@
 #include "longbow/cli/commands.h"
 #include "longbow/core/error.h"
 #include "longbow/core/fields.h"
+#include "longbow/core/interruption.h"
 #include "longbow/core/version.h"
-#include "longbow/train/interruption.h"
 
 namespace longbow::cli {
 namespace {
@@ -81,10 +81,11 @@ void declare_training(CLI::App& app, Action& action) {
   static TrainCommand train;
   auto* sub = declare(app, action, "train",
                       "Train one model; the last line printed is its run folder", train);
-  sub->add_option("config", train.config, "YAML or JSON file")->required();
+  sub->add_option("config", train.config, "YAML or JSON file; with --resume also a run folder")
+      ->required();
   add_set(sub, train.set);
   sub->add_option("--out", train.out, "run folder [default runs/TASK-MECHANISM-TIME]");
-  sub->add_flag("--resume", train.resume, "continue from the newest checkpoint in --out");
+  sub->add_flag("--resume", train.resume, "continue from the newest checkpoint of the run");
   sub->add_flag("--dry-run", train.dry_run, "parameters, memory and one step; writes nothing");
   sub->add_option("--seed", train.seed, "over the config's seed")->check(at_least(0));
   add_device(sub, train.device);
@@ -179,6 +180,7 @@ void declare_comparing(CLI::App& app, Action& action) {
   sub->add_option("--seeds", arena.seeds, "seeds 1 … N instead of the config's")
       ->check(at_least(1));
   sub->add_option("--out", arena.out, "folder [default runs/NAME]");
+  sub->add_flag("--resume", arena.resume, "go on where the arena stopped, which it does anyway");
   add_set(sub, arena.set);
   add_device(sub, arena.device);
   add_progress(sub, arena.progress);

@@ -3,14 +3,21 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <ctime>
 #include <filesystem>
+#include <stdexcept>
 
 #include "longbow/cli/asking.h"
+#include "longbow/cli/command_line.h"
 #include "longbow/cli/device.h"
+#include "longbow/core/interruption.h"
+#include "longbow/core/work.h"
 #include "longbow/report/number.h"
 #include "longbow/train/dry_run.h"
 #include "longbow/train/trainer.h"
+
+namespace fs = std::filesystem;
 
 namespace longbow::cli {
 namespace {
@@ -24,6 +31,39 @@ std::string fresh_folder(const RunConfig& config) {
 
 std::string shape_of(const std::vector<int64_t>& sizes) {
   return fmt::format("[{}]", fmt::join(sizes, ", "));
+}
+
+// A run folder in the place of a config is its own config and its own --out.
+TrainCommand of_run(TrainCommand command) {
+  const auto folder = command.config;
+  if (!fs::is_directory(folder)) return command;
+  if (!command.resume)
+    throw UserError(Place{folder, 0}, "is a folder", "--resume continues the run in it");
+  command.config = (fs::path(folder) / "config.yaml").string();
+  if (!fs::exists(command.config))
+    throw UserError(Place{folder, 0}, "is not a run folder: config.yaml is missing",
+                    "`longbow train` prints the folder it fills");
+  if (command.out.empty()) command.out = folder;
+  return command;
+}
+
+std::string how_to_continue(const std::string& out, const TrainCommand& command) {
+  if (!fs::exists(fs::path(out) / "config.yaml")) return "nothing has been trained yet";
+  std::vector<std::string> words = {"train", out, "--resume"};
+  if (command.device != TrainCommand().device)
+    words.insert(words.end(), {"--device", command.device});
+  return "everything is saved, continue with: " + command_line(words);
+}
+
+Result trained(const RunConfig& config, const std::string& out, const TrainCommand& command) {
+  try {
+    return train(config, {.out = out,
+                          .resume = command.resume,
+                          .device = parse_device(command.device),
+                          .progress = parse_progress(command.progress)});
+  } catch (const Interrupted& stopped) {
+    throw Interrupted(stopped.signal, how_to_continue(out, command));
+  }
 }
 
 int show(const DryRun& run) {
@@ -51,7 +91,10 @@ int show(const DryRun& run) {
 
 }  // namespace
 
-int run(const TrainCommand& command) {
+int run(const TrainCommand& given) {
+  const InterruptionGuard guard;
+  const auto command = of_run(given);
+  show_work(parse_progress(command.progress));
   auto tree = load_config(command.config);
   for (const auto& assignment : command.set) assign(tree, assignment);
   if (command.seed >= 0) assign(tree, "seed=" + std::to_string(command.seed));
@@ -61,14 +104,13 @@ int run(const TrainCommand& command) {
   if (command.resume && command.out.empty())
     throw UserError(Place{"--resume", 0}, "no run is named", "give its folder with --out");
   const auto out = command.out.empty() ? fresh_folder(config) : command.out;
-  const auto result = train(config, {.out = out,
-                                     .resume = command.resume,
-                                     .device = parse_device(command.device),
-                                     .progress = parse_progress(command.progress)});
+  const auto result = trained(config, out, command);
+  if (!result.score)
+    throw std::runtime_error(fmt::format("{}: {}: {}", out, result.status, result.reason));
   fmt::print(
       "{} on {}: {} ({}, weights chosen on {} at step {}), {} parameters, {} tokens/s, "
       "{}\n",
-      result.mechanism, result.task, reporting::measure_of(result.metric).sentence(result.score),
+      result.mechanism, result.task, reporting::measure_of(result.metric).sentence(*result.score),
       result.split, result.chosen_by, result.best_step,
       human_count(static_cast<double>(result.parameters)), human_count(result.tokens_per_second),
       human_bytes(result.peak_bytes));
@@ -78,13 +120,15 @@ int run(const TrainCommand& command) {
 
 int run(const EvalCommand& command) {
   check_split(command.split);
+  show_work(ProgressStyle::automatic);
   auto finished = open_run(command.folder, parse_device(command.device));
   const auto& data = split_of(*finished.task, command.split);
   const auto score = evaluate(*finished.task, data, finished.config.train.sampler);
   if (command.json) {
     auto line =
         Node::map({{"split", Node::string(command.split)}, {"count", Node::integer(score.count)}});
-    for (const auto& metric : score.metrics) line[metric.name] = Node::number(metric.value);
+    for (const auto& metric : score.metrics)
+      line[metric.name] = std::isfinite(metric.value) ? Node::number(metric.value) : Node{};
     fmt::print("{}\n", to_json(line));
   } else {
     std::string text;

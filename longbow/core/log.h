@@ -5,7 +5,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace longbow {
@@ -23,16 +22,33 @@ inline void warn(const std::string& message) {
 enum class ProgressStyle { automatic, bar, plain, json, off };
 ProgressStyle parse_progress(const std::string& text);  // auto, bar, plain, json, off
 
-struct ProgressTiming {
-  double seconds_between = 5;     // plain lines
-  std::function<double()> now{};  // seconds on any steady clock; empty: the machine's
+// Work of the same kind that follows, for the time that is left in all.
+struct Queue {
+  int64_t further = 0;
+  double seconds_each = 0;  // 0 = as long as this one
 };
 
-// step/total, named values in order, elapsed, ETA. A bar redraws in place; plain prints a line
-// every few seconds; json prints one object an update. Safe to call from several threads.
+struct ProgressTiming {
+  double seconds_between = 5;     // plain lines
+  double quiet = 0;               // nothing is shown in the first so many seconds
+  std::function<double()> now{};  // seconds on any steady clock; empty: the machine's
+  Queue after{};
+};
+
+// A number that is shown; `text` is how people read it.
+struct ProgressValue {
+  std::string name;
+  double value = 0;
+  std::string (*text)(double) = nullptr;  // none = four digits
+  bool minor = false;                     // left out first where a bar has no room
+};
+
+// step/total, named values in order, elapsed, ETA. A bar redraws in place and keeps to one line,
+// the ETA in it; plain prints a line every few seconds; json prints one object an update, the
+// values as numbers. Safe to call from several threads.
 class Progress {
  public:
-  using Values = std::vector<std::pair<std::string, std::string>>;
+  using Values = std::vector<ProgressValue>;
   // A total of 0 means unknown.
   Progress(std::string label, int64_t total, ProgressStyle style, ProgressTiming timing = {});
   ~Progress();

@@ -5,6 +5,9 @@
 #include <cmath>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "longbow/core/config.h"
 #include "longbow/core/console.h"
@@ -25,13 +28,19 @@ ProgressStyle settled(ProgressStyle style) {
   return console_is_terminal() ? ProgressStyle::bar : ProgressStyle::plain;
 }
 
+bool starts_character(char c) {
+  return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+}
+
+size_t width_of(const std::string& text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), starts_character));
+}
+
 // Cuts after so many characters, never inside one.
 std::string cut(const std::string& text, size_t characters) {
   size_t seen = 0;
-  for (size_t i = 0; i < text.size(); ++i) {
-    bool starts_character = (static_cast<unsigned char>(text[i]) & 0xc0) != 0x80;
-    if (starts_character && ++seen > characters) return text.substr(0, i);
-  }
+  for (size_t i = 0; i < text.size(); ++i)
+    if (starts_character(text[i]) && ++seen > characters) return text.substr(0, i);
   return text;
 }
 
@@ -56,6 +65,7 @@ struct Progress::Impl {
   bool finished = false;
 
   bool is_due(int64_t step, double now) const {
+    if (now - start < timing.quiet) return false;
     if (style == ProgressStyle::json || !shown || step == total) return true;
     return now - *shown >=
            (style == ProgressStyle::bar ? kSecondsBetweenBars : timing.seconds_between);
@@ -67,26 +77,72 @@ struct Progress::Impl {
     return pace * static_cast<double>(std::max<int64_t>(total - step, 0));
   }
 
+  double seconds_left_in_all(double left, double now) const {
+    double each = timing.after.seconds_each > 0 ? timing.after.seconds_each : now - start + left;
+    return left + static_cast<double>(timing.after.further) * each;
+  }
+
   double part(int64_t step) const { return static_cast<double>(step) / static_cast<double>(total); }
 
-  std::string line(int64_t step, double now, const Values& values) const {
-    std::string text = label + " ";
-    if (style == ProgressStyle::bar && total > 0) text += drawing(part(step)) + " ";
-    text += total > 0 ? fmt::format("{}/{} ({:.0f}%)", step, total, 100 * part(step))
-                      : std::to_string(step);
-    for (const auto& [name, value] : values) text += fmt::format("  {} {}", name, value);
-    text += "  elapsed " + human_seconds(now - start);
-    if (auto left = seconds_left(step, now)) text += "  eta " + human_seconds(*left);
-    return text;
+  // The pieces of a line; one that is empty is left out.
+  struct Line {
+    std::string label, drawing, count;
+    std::vector<std::string> values, minor;
+    std::string elapsed, left;
+
+    std::string str() const {
+      std::string text = label + " " + (drawing.empty() ? "" : drawing + " ") + count;
+      for (const auto* list : {&values, &minor})
+        for (const auto& value : *list) text += "  " + value;
+      return text + elapsed + left;
+    }
+    // In so many columns: what matters least goes first, and the time that is left never.
+    std::string fitted(size_t columns) {
+      const auto fits = [&] { return width_of(str()) <= columns; };
+      while (!fits() && !minor.empty()) minor.pop_back();
+      if (!fits()) elapsed.clear();
+      if (!fits()) drawing.clear();
+      while (!fits() && !values.empty()) values.pop_back();
+      if (!fits()) {
+        const auto rest = width_of(str()) - width_of(label);
+        label = cut(label, columns > rest ? columns - rest : 0);
+      }
+      return cut(str(), columns);
+    }
+  };
+
+  Line line(int64_t step, double now, const Values& values) const {
+    Line line{.label = label,
+              .drawing = style == ProgressStyle::bar && total > 0 ? drawing(part(step)) : "",
+              .count = total > 0 ? fmt::format("{}/{} ({:.0f}%)", step, total, 100 * part(step))
+                                 : std::to_string(step),
+              .values = {},
+              .minor = {},
+              .elapsed = "  elapsed " + human_seconds(now - start),
+              .left = {}};
+    for (const auto& value : values)
+      (value.minor ? line.minor : line.values)
+          .push_back(value.name + " " +
+                     (value.text ? value.text(value.value) : fmt::format("{:.4g}", value.value)));
+    if (auto left = seconds_left(step, now)) {
+      line.left = "  eta " + human_seconds(*left);
+      if (timing.after.further > 0)
+        line.left += ", all " + human_seconds(seconds_left_in_all(*left, now));
+    }
+    return line;
   }
 
   std::string object(int64_t step, double now, const Values& values) const {
     auto tenths = [](double seconds) { return Node::number(std::round(seconds * 10) / 10); };
     auto node = Node::map({{"label", Node::string(label)}, {"step", Node::integer(step)}});
     if (total > 0) node["total"] = Node::integer(total);
-    for (const auto& [name, value] : values) node["values"][name] = Node::scalar(value);
+    for (const auto& value : values)
+      node["values"][value.name] = std::isfinite(value.value) ? Node::number(value.value) : Node{};
     node["elapsed"] = tenths(now - start);
-    if (auto left = seconds_left(step, now)) node["eta"] = tenths(*left);
+    if (auto left = seconds_left(step, now)) {
+      node["eta"] = tenths(*left);
+      if (timing.after.further > 0) node["eta_all"] = tenths(seconds_left_in_all(*left, now));
+    }
     return to_json(node);
   }
 };
@@ -112,8 +168,8 @@ void Progress::update(int64_t step, const Values& values) {
   double now = p.timing.now();
   bool due = p.is_due(step, now);
   if (due && p.style == ProgressStyle::bar)
-    draw_bar(cut(p.line(step, now, values), console_columns() - 1));
-  if (due && p.style == ProgressStyle::plain) print_line(p.line(step, now, values));
+    draw_bar(p.line(step, now, values).fitted(console_columns() - 1));
+  if (due && p.style == ProgressStyle::plain) print_line(p.line(step, now, values).str());
   if (due && p.style == ProgressStyle::json) print_line(p.object(step, now, values));
   if (due) p.shown = now;
   if (!p.baseline) p.baseline = {step, now};

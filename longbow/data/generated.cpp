@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "longbow/core/work.h"
 #include "longbow/data/tsv.h"
 
 namespace longbow {
@@ -18,7 +19,9 @@ std::string answer_text(const Sample& sample) {
 std::shared_ptr<const Dataset> draw_split(const Generator& generator, int64_t count,
                                           const Stream& stream) {
   std::vector<Sample> samples;
+  Work work("making " + generator.name, count);
   for (int64_t i = 0; i < count; ++i) {
+    work.reached(i);
     samples.push_back(generator.draw(stream.at(static_cast<uint64_t>(i))));
     generator.answer(samples.back(), {});
   }

@@ -10,6 +10,7 @@
 #include <unordered_set>
 
 #include "longbow/core/seed.h"
+#include "longbow/core/work.h"
 
 namespace longbow {
 namespace {
@@ -94,7 +95,9 @@ GeneratedListOps generate_listops(const ListOpsConfig& config, int64_t count, ui
   const Stream stream(seed, "listops");
   GeneratedListOps generated;
   std::unordered_set<std::string_view> seen;  // into the expressions, whose bytes never move
+  Work work("making listops", count);
   for (int64_t first = 0; first < most_draws; first += tasks * kChunk) {
+    work.reached(std::ssize(generated.expressions));
     std::vector<std::future<std::vector<Accepted>>> chunks;
     for (int64_t task = 0; task < tasks; ++task)
       chunks.push_back(std::async(std::launch::async, accept, std::cref(config), std::cref(stream),

@@ -1,12 +1,24 @@
 #include "longbow/data/loader.h"
 
+#include <fmt/format.h>
+
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <map>
 #include <mutex>
+#include <stdexcept>
+#include <system_error>
 #include <thread>
 
+#include "longbow/core/interruption.h"
+
 namespace longbow {
+namespace {
+
+constexpr std::chrono::milliseconds kPatience(100);  // until somebody looks for a signal
+
+}  // namespace
 
 struct Loader::Impl {
   struct Outcome {
@@ -21,19 +33,49 @@ struct Loader::Impl {
         config(settings),
         pinned(pins),
         position(sampler.position()) {
-    for (int64_t i = 0; i < config.threads; ++i) workers.emplace_back([this] { work(); });
+    start_workers();
   }
 
-  ~Impl() {
+  ~Impl() { stop_workers(); }
+
+  void start_workers() {
+    try {
+      for (int64_t i = 0; i < config.threads; ++i) workers.emplace_back([this] { work(); });
+    } catch (const std::system_error& error) {
+      const auto started = workers.size();
+      stop_workers();
+      throw std::runtime_error(fmt::format(
+          "the loader has {} of {} threads, and no more can be started ({}); lower train.threads",
+          started, config.threads, error.code().message()));
+    }
+  }
+
+  void stop_workers() {
     {
       std::lock_guard lock(mutex);
       stopping = true;
     }
     changed.notify_all();
     for (auto& worker : workers) worker.join();
+    workers.clear();
   }
 
-  Outcome make(const Plan& plan) const {
+  // What the order says next, or why it cannot.
+  struct Planned {
+    Plan plan;
+    std::exception_ptr failure;
+  };
+  Planned next_plan() {
+    try {
+      return {.plan = sampler.next(), .failure = nullptr};
+    } catch (...) {
+      return {.plan = {.after = sampler.position()}, .failure = std::current_exception()};
+    }
+  }
+
+  Outcome make(const Planned& planned) const {
+    const auto& [plan, failure] = planned;
+    if (failure) return {.batch = {}, .failure = failure, .after = plan.after};
     try {
       auto batch = collate(*dataset, plan);
       return {.batch = pinned ? batch.pinned() : std::move(batch),
@@ -49,7 +91,7 @@ struct Loader::Impl {
     while (true) {
       changed.wait(lock, [this] { return stopping || issued - delivered < config.prefetch; });
       if (stopping) return;
-      auto plan = sampler.next();
+      auto plan = next_plan();
       auto ticket = issued++;
       auto asked_in = generation;
       lock.unlock();
@@ -61,9 +103,10 @@ struct Loader::Impl {
   }
 
   Outcome take() {
-    if (workers.empty()) return make(sampler.next());
+    if (workers.empty()) return make(next_plan());
     std::unique_lock lock(mutex);
-    changed.wait(lock, [this] { return ready.contains(delivered); });
+    while (!changed.wait_for(lock, kPatience, [this] { return ready.contains(delivered); }))
+      check_interruption();
     auto outcome = std::move(ready.extract(delivered++).mapped());
     lock.unlock();
     changed.notify_all();

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "longbow/core/seed.h"
+#include "longbow/core/work.h"
 #include "longbow/data/manifest.h"
 #include "longbow/data/tsv.h"
 
@@ -64,7 +65,9 @@ std::shared_ptr<const MemoryDataset> make_split(const MarkovConfig& config,
   const auto start = cumulated(chain.stationary());
   auto dataset = std::make_shared<MemoryDataset>(MemoryDataset::Targets::per_token);
   const auto fewest = config.length_min > 0 ? config.length_min : config.length;
+  Work work("making markov", count);
   for (int64_t i = 0; i < count; ++i) {
+    work.reached(i);
     auto own = stream.at(static_cast<uint64_t>(i));
     const auto length = static_cast<size_t>(fewest + own.below(config.length - fewest + 1));
     const auto pair = static_cast<int64_t>(chosen(start, own.uniform()));

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "longbow/core/seed.h"
+#include "longbow/core/work.h"
 #include "longbow/data/manifest.h"
 #include "longbow/data/tsv.h"
 
@@ -61,7 +62,9 @@ std::shared_ptr<const MemoryDataset> make_split(const RecallConfig& config, int6
                                                 Stream stream) {
   const RecallIds ids(config);
   auto dataset = std::make_shared<MemoryDataset>(MemoryDataset::Targets::per_token);
+  Work work("making recall", count);
   for (int64_t i = 0; i < count; ++i) {
+    work.reached(i);
     auto sample = draw(config, ids, stream.at(static_cast<uint64_t>(i)));
     dataset->add(sample.tokens, sample.targets);
   }

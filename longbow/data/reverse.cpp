@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "longbow/core/seed.h"
+#include "longbow/core/work.h"
 #include "longbow/data/manifest.h"
 #include "longbow/data/tsv.h"
 
@@ -34,8 +35,11 @@ Sample draw(const ReverseConfig& config, Stream stream) {
 std::shared_ptr<const Dataset> make_split(const ReverseConfig& config, int64_t count,
                                           const Stream& stream) {
   std::vector<Sample> samples;
-  for (int64_t i = 0; i < count; ++i)
+  Work work("making reverse", count);
+  for (int64_t i = 0; i < count; ++i) {
+    work.reached(i);
     samples.push_back(draw(config, stream.at(static_cast<uint64_t>(i))));
+  }
   return std::make_shared<SampleList>(std::move(samples), /*per_token=*/false);
 }
 

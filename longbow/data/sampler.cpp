@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -62,11 +63,13 @@ Plan Sampler::next() {
 }
 
 void Sampler::seek(SamplerPosition position) {
-  if (position.epoch < 0 || position.index < 0 || position.index > batches_per_epoch_)
+  const bool over = position.index == batches_per_epoch_;  // of the epoch: the next one follows
+  if (position.epoch < 0 || position.index < 0 || position.index > batches_per_epoch_ ||
+      (over && position.epoch == std::numeric_limits<int64_t>::max()))
     throw UserError(fmt::format("batch {} of epoch {} does not exist, an epoch has {}",
                                 position.index, position.epoch, batches_per_epoch_),
                     "was the checkpoint made with other data or another batch_size?");
-  if (position.index == batches_per_epoch_) position = {position.epoch + 1, 0};
+  if (over) position = {position.epoch + 1, 0};
   position_ = position;
 }
 

@@ -1,6 +1,7 @@
 #include "longbow/train/average.h"
 
 #include <ATen/ATen.h>
+#include <c10/util/StringUtil.h>
 
 #include <cmath>
 
@@ -48,6 +49,9 @@ void Average::load(const Tensors& state) {
     if (found == state.end())
       throw UserError("the checkpoint has no average of the weights (" + name + ")",
                       "resume with the train.ema that the run began with");
+    if (found->second.sizes() != tensor.sizes())
+      throw UserError(c10::str("the average ", name, " is ", found->second.sizes(), " instead of ",
+                               tensor.sizes()));
     tensor.copy_(found->second);
   }
 }

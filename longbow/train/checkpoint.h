@@ -19,7 +19,9 @@ struct Progressed {
   int64_t best_step = 0, stale = 0;
   double mark = 0;  // validation score that patience counts from
   double seconds = 0, tokens = 0, peak_bytes = 0;
-  std::string data = "";  // checksum of all samples
+  std::string data = "";         // checksum of all samples
+  bool unevaluated = false;      // an evaluation after this step is still to be made
+  std::string best_sha256 = "";  // of best.safetensors
 };
 
 // Parameters and buffers by name.
@@ -35,7 +37,7 @@ struct Keep {
 };
 
 // checkpoints/<step>/ in a run folder: written beside and renamed, so a checkpoint exists whole or
-// not at all.
+// not at all. The run's best.safetensors is a part of it, as a hard link.
 void save_checkpoint(const std::string& run, const Progressed& progressed, const Tensors& weights,
                      const Tensors& optimizer, const Keep& keep);
 struct Checkpoint {
@@ -43,6 +45,13 @@ struct Checkpoint {
   Tensors weights, optimizer;
 };
 bool has_checkpoint(const std::string& run);
+// The newest that can be read; a damaged one is named in a warning and passed over. UserError when
+// all are damaged.
 std::optional<Checkpoint> newest_checkpoint(const std::string& run);
+
+// For a run that goes on from this point: later checkpoints, those that are not to be kept and one
+// that was never finished are removed, and best.safetensors becomes that of the checkpoint. False
+// when the best weights are not to be had, as in a checkpoint of longbow 0.1.0 that was overtaken.
+bool return_to(const std::string& run, const Progressed& progressed, const Keep& keep);
 
 }  // namespace longbow

@@ -3,23 +3,41 @@
 #include <filesystem>
 
 #include "longbow/core/file.h"
+#include "longbow/core/work.h"
 #include "longbow/nn/safetensors.h"
 #include "longbow/train/checkpoint.h"
 #include "longbow/train/trainer.h"
 
 namespace longbow {
+namespace {
+
+// However the evaluation ends, training goes on as such.
+class Evaluating {
+ public:
+  explicit Evaluating(torch::nn::Module& model) : model_(model) { model_.eval(); }
+  ~Evaluating() { model_.train(); }
+  Evaluating(const Evaluating&) = delete;
+  Evaluating& operator=(const Evaluating&) = delete;
+
+ private:
+  torch::nn::Module& model_;
+};
+
+}  // namespace
 
 Evaluation evaluate(Task& task, const Dataset& data, const SamplerConfig& sampler,
                     int64_t samples) {
   at::NoGradGuard no_grad;
-  task.model().eval();
+  const Evaluating evaluating(task.model());
   auto lengths = lengths_of(data);
   if (samples > 0 && samples < data.size()) lengths.resize(static_cast<size_t>(samples));
   SamplerConfig order = sampler;
   order.shuffle = order.drop_last = false;
   Sampler plan(lengths, order, 0);
   Tensors sums;
+  Work work("evaluating", plan.batches_per_epoch());
   for (int64_t i = 0; i < plan.batches_per_epoch(); ++i) {
+    work.reached(i);
     // What is drawn in an evaluation (which tokens to mask) is the same every time.
     const auto random = Random::from_seed(0, i, task.device());
     const auto outcome = task.run(collate(data, plan.next()).to(task.device()), random);
@@ -28,7 +46,6 @@ Evaluation evaluate(Task& task, const Dataset& data, const SamplerConfig& sample
       sums[name] = sums.count(name) ? sums.at(name) + term : term;
     }
   }
-  task.model().train();
   for (auto& [name, sum] : sums) sum = sum.cpu();
   return {task.metrics(sums), static_cast<int64_t>(sum_of(sums, "count"))};
 }

@@ -1,6 +1,7 @@
 #include "longbow/train/optimizer.h"
 
 #include <ATen/ATen.h>
+#include <c10/util/StringUtil.h>
 
 namespace longbow {
 
@@ -68,6 +69,9 @@ void Optimizer::load(const Tensors& state) {
     if (found == state.end())
       throw UserError("optimizer state has no " + name,
                       "resume with the optimizer that the run began with");
+    if (found->second.sizes() != tensor.sizes())
+      throw UserError(c10::str("optimizer state ", name, " is ", found->second.sizes(),
+                               " instead of ", tensor.sizes()));
     tensor.copy_(found->second);
   }
 }

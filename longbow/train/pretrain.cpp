@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <stdexcept>
 
+#include "longbow/core/file.h"
 #include "longbow/nn/safetensors.h"
 #include "longbow/train/trainer.h"
 
@@ -54,11 +56,16 @@ void check_pretraining(const RunConfig& config, const Node& tree) {
 Inheritance pretrained(const RunConfig& config, const TrainOptions& options) {
   if (config.pretrain.objective.empty() || has_begun(options)) return {};
   const auto folder = fs::path(options.out) / "pretrain";
-  if (!options.resume || !fs::exists(folder / "results.json")) {
+  // With it `longbow train RUN --resume` can go on in the middle of the pretraining.
+  if (const auto file = fs::path(options.out) / "config.yaml"; !fs::exists(file))
+    write_file(file.string(), to_yaml(written(config)));
+  if (!options.resume || !fs::exists(folder / "results.json") ||
+      !fs::exists(folder / "model.safetensors")) {
     auto own = options;
     own.out = folder.string();
     own.label = options.label + ", pretraining";
-    train(pretraining_of(config), own);
+    const auto result = train(pretraining_of(config), own);
+    if (result.status != "ok") throw std::runtime_error("pretraining: " + result.reason);
   }
   return {load_safetensors((folder / "model.safetensors").string()).tensors,
           {.source = "the pretraining"}};

@@ -108,6 +108,14 @@ Tensors Step::state() const {
 }
 
 void Step::load(const Tensors& state) {
+  const auto own = this->state();
+  for (const auto& [name, tensor] : state)
+    if (!own.contains(name))
+      throw UserError("the checkpoint has an unexpected state " + name,
+                      "resume with the optimizer and the train.ema that the run began with");
+  for (const auto* name : {"loss_scale", "loss_scale_growth"})
+    if (!state.contains(name) || state.at(name).dim() != 0)
+      throw UserError(std::string("the checkpoint has no ") + name);
   optimizer_->load(state);
   if (average_) average_->load(state);
   loss_scale_.copy_(state.at("loss_scale"));

@@ -4,16 +4,23 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cmath>
 #include <filesystem>
+#include <limits>
+#include <optional>
+#include <stdexcept>
+#include <utility>
 
 #include "longbow/core/file.h"
+#include "longbow/core/interruption.h"
+#include "longbow/core/lock.h"
 #include "longbow/nn/meter.h"
 #include "longbow/nn/safetensors.h"
 #include "longbow/train/checkpoint.h"
 #include "longbow/train/feed.h"
-#include "longbow/train/interruption.h"
 #include "longbow/train/readback.h"
 #include "longbow/train/run_log.h"
+#include "longbow/train/same_run.h"
 
 namespace fs = std::filesystem;
 
@@ -30,23 +37,6 @@ std::string checksum_of(const Splits& splits) {
   std::string all;
   for (const auto* split : {"train", "valid", "test"}) all += splits.checksums.at(split);
   return sha256(all);
-}
-
-// A resumed run may be longer, use other threads or find its data in another folder, but it must
-// learn the same thing with the same model.
-void check_same_run(Node now, const std::string& file, const Progressed& saved,
-                    const std::string& data) {
-  auto before = load_config(file);
-  if (!saved.data.empty())
-    for (auto* tree : {&now, &before}) (*tree)["data"]["path"] = Node::string("");
-  for (const auto* key : {"task", "objective", "data", "model", "start", "pretrain", "seed"})
-    if (before.find(key) && to_yaml(*now.find(key)) != to_yaml(*before.find(key)))
-      throw UserError(before.find(key)->place,
-                      std::string(key) + " is not that of the run to resume",
-                      "take the run's own config, or choose another --out");
-  if (!saved.data.empty() && saved.data != data)
-    throw UserError(Place{file, 0}, "the samples are not those of the run to resume",
-                    "name the folder that holds them with --set data.path=DIR");
 }
 
 // Runs while the trainer trains, and stands still while it evaluates or saves.
@@ -86,36 +76,24 @@ class Trainer {
   }
 
   Result run() {
-    const auto& train = config_.train;
-    InterruptionGuard interruption;
     info(fmt::format("{}: {} parameters, {} training samples{}, {}", options_.label,
                      human_count(static_cast<double>(task_->parameter_count())),
                      task_->splits().train->size(), feed_.resident() ? " on the GPU" : "",
                      options_.out));
-    Progress bar(options_.label, total_, options_.progress);
+    Progress bar(options_.label, total_, options_.progress, {.after = options_.after});
     Stopwatch watch(now_.seconds);
-    watch.go_on();
-    bool stopped = false;
-    while (now_.step < total_ && !stopped) {
-      step(bar, watch);
-      const bool last = now_.step == total_;
-      const bool out_of_time = train.max_seconds > 0 && now_.seconds >= train.max_seconds;
-      const bool evaluates = last || out_of_time || every(train.evaluate_every);
-      const int signal = interruption.signal();  // one that comes later waits for the next step
-      const bool saves = last || out_of_time || signal || every(train.checkpoint_every);
-      if (!evaluates && !saves) continue;
-      readback_.flush();
-      watch.pause();
-      now_.seconds = watch.seconds();
-      if (evaluates) validate();
-      stopped = out_of_time || (train.patience > 0 && now_.stale >= train.patience);
-      const bool is_best = train.keep_best && evaluates && now_.best_step == now_.step;
-      if (saves || stopped || is_best) save();
-      if (signal && !last && !stopped) {
-        bar.finish();
-        throw Interrupted(signal);
-      }
+    try {
+      bool over = now_.unevaluated ? settle(watch) : is_over();
       watch.go_on();
+      while (!over) {
+        step(bar, watch);
+        over = settle(watch);
+      }
+    } catch (const Interrupted&) {
+      bar.finish();
+      readback_.flush();
+      if (now_.step > 0) save();
+      throw;
     }
     bar.finish();
     return conclude();
@@ -125,8 +103,39 @@ class Trainer {
   bool every(int64_t steps) const { return steps > 0 && now_.step % steps == 0; }
   std::string in_run(const char* name) const { return (fs::path(options_.out) / name).string(); }
 
+  bool out_of_time() const {
+    return config_.train.max_seconds > 0 && now_.seconds >= config_.train.max_seconds;
+  }
+  bool is_over() const {
+    const auto patience = config_.train.patience;
+    return now_.step >= total_ || out_of_time() || (patience > 0 && now_.stale >= patience);
+  }
+  Keep keep() const {
+    const auto& train = config_.train;
+    return {.newest = train.keep_checkpoints,
+            .every = train.keep_every,
+            .best = train.keep_best ? now_.best_step : 0};
+  }
+
+  // What is due after a step; true when training is over. An interruption leaves it for later.
+  bool settle(Stopwatch& watch) {
+    const auto& train = config_.train;
+    const bool ends = now_.step >= total_ || out_of_time();
+    now_.unevaluated = ends || every(train.evaluate_every);
+    const bool saves = ends || noted_signal() != 0 || every(train.checkpoint_every);
+    if (!now_.unevaluated && !saves) return false;
+    readback_.flush();
+    watch.pause();
+    now_.seconds = watch.seconds();
+    check_interruption();
+    const bool is_best = now_.unevaluated && validate();
+    now_.unevaluated = false;
+    if (saves || (is_best && train.keep_best) || is_over()) save();
+    watch.go_on();
+    return is_over();
+  }
+
   void prepare_folder() {
-    fs::create_directories(options_.out);
     const auto checkpoint = options_.resume ? newest_checkpoint(options_.out) : std::nullopt;
     if (!options_.resume && fs::exists(in_run("metrics.jsonl")))
       throw UserError(Place{options_.out, 0}, "holds a run already",
@@ -135,20 +144,30 @@ class Trainer {
     resolved.model = task_->model_config();
     const auto tree = written(resolved);
     const auto data = checksum_of(task_->splits());
-    if (checkpoint) check_same_run(tree, in_run("config.yaml"), checkpoint->progressed, data);
-    write_file(in_run("config.yaml"), to_yaml(tree));
-    Node model = resolved.model;
-    for (const auto& [key, value] : task_->model_card().entries) model[key] = value;
-    write_file(in_run("config.json"), to_json(model, 2) + "\n");
     if (checkpoint) {
+      check_same_run(tree, in_run("config.yaml"), checkpoint->progressed, data);
       now_ = checkpoint->progressed;
       step_.weights().load(checkpoint->weights, options_.out);
       step_.load(checkpoint->optimizer);
       feed_.seek(now_.position);
+      saved_ = {now_.step, now_.unevaluated};
     }
+    // Nothing has been written so far, and nothing is refused from here on.
     now_.data = data;
+    if (options_.resume && !return_to(options_.out, now_, keep())) forget_best();
+    write_file(in_run("config.yaml"), to_yaml(tree));
+    Node model = resolved.model;
+    for (const auto& [key, value] : task_->model_card().entries) model[key] = value;
+    write_file(in_run("config.json"), to_json(model, 2) + "\n");
     log_ = std::make_unique<RunLog>(options_.out, now_.step, config_.train.events);
     log_->text("config", "```yaml\n" + to_yaml(tree) + "```");
+  }
+
+  void forget_best() {
+    warn(
+        fmt::format("{}: the best weights, of step {}, are lost; the next evaluation chooses again",
+                    options_.out, now_.best_step));
+    now_.best_step = now_.stale = 0;
   }
 
   void take_over(const Inheritance& from) {
@@ -158,13 +177,15 @@ class Trainer {
   }
 
   void step(Progress& bar, const Stopwatch& watch) {
+    check_interruption();
     const auto& train = config_.train;
     std::vector<Batch> batches;
     int64_t padded = 0;
+    double tokens = 0;
     for (int64_t i = 0; i < train.accumulate; ++i) {
       batches.push_back(feed_.next());
       padded = std::max(padded, batches.back().tokens.numel());
-      now_.tokens += static_cast<double>(batches.back().real_tokens);
+      tokens += static_cast<double>(batches.back().real_tokens);
     }
     const double rate =
         train.optimizer.learning_rate *
@@ -183,6 +204,7 @@ class Trainer {
     for (const auto& module : task_->model().modules())
       if (auto* part = dynamic_cast<Part*>(module.get())) part->after_step(now_.step);
     now_.position = batches.back().after;
+    now_.tokens += tokens;
     ++now_.step;
     now_.seconds = watch.seconds();
     report(bar, rate);
@@ -195,10 +217,12 @@ class Trainer {
       });
     else
       readback_.poll();
-    bar.update(now_.step, {{"loss", fmt::format("{:.4f}", loss_)},
-                           {"tok/s", human_count(now_.tokens / now_.seconds)},
-                           {"lr", fmt::format("{:.2e}", rate)},
-                           {"mem", human_bytes(now_.peak_bytes)}});
+    const auto fixed = [](double value) { return fmt::format("{:.4f}", value); };
+    const auto short_power = [](double value) { return fmt::format("{:.2e}", value); };
+    bar.update(now_.step, {{"loss", loss_, fixed},
+                           {"tok/s", now_.tokens / now_.seconds, human_count},
+                           {"lr", rate, short_power, /*minor=*/true},
+                           {"mem", now_.peak_bytes, human_bytes, /*minor=*/true}});
   }
 
   // A line of metrics.jsonl for the step whose numbers have arrived.
@@ -225,50 +249,80 @@ class Trainer {
     log_->write(split, now_.step, line);
   }
 
-  void validate() {
+  // True when these weights are the best so far. A score that is not finite never is.
+  bool validate() {
     const auto& train = config_.train;
     const Averaged averaged(step_);
     const auto found =
         evaluate(*task_, *task_->splits().valid, train.sampler, train.evaluate_samples);
     write_metrics("valid", found);
     const auto& first = found.metrics.front();
-    const auto gain = [&](double before) {
+    const auto better_by = [&](double before) {
+      if (!std::isfinite(first.value)) return -std::numeric_limits<double>::infinity();
+      if (now_.best_step == 0) return std::numeric_limits<double>::infinity();
       return first.larger_is_better ? first.value - before : before - first.value;
     };
-    const bool is_first = now_.best_step == 0;
-    const bool counts = is_first || gain(now_.mark) > train.min_delta;
+    const bool counts = better_by(now_.mark) > train.min_delta, is_best = better_by(now_.best) > 0;
     now_.stale = counts ? 0 : now_.stale + 1;
     if (counts) now_.mark = first.value;
-    if (!is_first && gain(now_.best) <= 0) return;
-    now_.best = first.value;
+    if (is_best) save_best(first.value);
+    tell(found, is_best);
+    return is_best;
+  }
+
+  void save_best(double score) {
+    require_finite_weights();
+    now_.best = score;
     now_.best_step = now_.step;
     save_safetensors(in_run("best.safetensors"), step_.weights().saved(),
                      {{"format", "pt"}, {"step", std::to_string(now_.step)}});
+    now_.best_sha256 = sha256_of_file(in_run("best.safetensors"));
+  }
+
+  void tell(const Evaluation& found, bool is_best) const {
+    std::string scores;
+    for (const auto& metric : found.metrics)
+      scores += fmt::format("{}{} {:.4g}", scores.empty() ? "" : ", ", metric.name, metric.value);
+    const auto rank = is_best ? "the best so far"
+                      : now_.best_step == 0
+                          ? "not finite"
+                          : fmt::format("the best is {:.4g} at step {}", now_.best, now_.best_step);
+    info(fmt::format("{}: step {}: valid {} ({})", options_.label, now_.step, scores, rank));
+  }
+
+  // The only wait for the device is here, and only when something is saved.
+  void require_finite_weights() {
+    std::vector<Tensor> finite;
+    for (const auto& weight : step_.weights().all())
+      finite.push_back(at::isfinite(weight.value.detach()).all());
+    if (finite.empty() || at::stack(finite).all().item<bool>()) return;
+    throw std::runtime_error(
+        fmt::format("the weights are not finite at step {}; lower train.learning_rate", now_.step));
   }
 
   void save() {
-    save_checkpoint(options_.out, now_, step_.weights().saved(), step_.state(),
-                    {.newest = config_.train.keep_checkpoints,
-                     .every = config_.train.keep_every,
-                     .best = config_.train.keep_best ? now_.best_step : 0});
+    const std::pair state(now_.step, now_.unevaluated);
+    if (saved_ == state) return;
+    require_finite_weights();
+    save_checkpoint(options_.out, now_, step_.weights().saved(), step_.state(), keep());
+    saved_ = state;
   }
 
   Result conclude() {
-    if (fs::exists(in_run("best.safetensors")))
-      fs::rename(in_run("best.safetensors"), in_run("model.safetensors"));
-    load_weights(task_->model(), load_safetensors(in_run("model.safetensors")).tensors,
-                 options_.out);
+    const bool chosen = now_.best_step > 0;
+    if (chosen) publish_best();
     const auto& splits = task_->splits();
     const auto valid = evaluate(*task_, *splits.valid, config_.train.sampler);
     const auto test = evaluate(*task_, *splits.test, config_.train.sampler);
     write_metrics("test", test);
+    const auto& score = test.metrics.front();
     Result result = {.task = config_.task,
                      .mechanism = mechanism_label(config_.model),
                      .seed = static_cast<int64_t>(config_.seed),
-                     .metric = test.metrics.front().name,
-                     .larger_is_better = test.metrics.front().larger_is_better,
-                     .score = test.metrics.front().value,
-                     .valid_score = valid.metrics.front().value,
+                     .metric = score.name,
+                     .larger_is_better = score.larger_is_better,
+                     .score = finite(score.value),
+                     .valid_score = finite(valid.metrics.front().value),
                      .parameters = task_->parameter_count(),
                      .steps = now_.step,
                      .best_step = now_.best_step,
@@ -276,8 +330,26 @@ class Trainer {
                      .peak_bytes = now_.peak_bytes,
                      .seconds = now_.seconds,
                      .reason = ""};
+    if (!chosen) {
+      result.reason = fmt::format("no evaluation on valid gave a finite {}", score.name);
+      result.score = result.valid_score = {};
+    } else if (!result.score) {
+      result.reason = fmt::format("the {} on test is {}", score.name, score.value);
+    }
+    if (!result.reason.empty()) result.status = "FAIL";
     write_file(in_run("results.json"), to_json(written(result), 2) + "\n");
     return result;
+  }
+
+  static std::optional<double> finite(double value) {
+    return std::isfinite(value) ? std::optional(value) : std::nullopt;
+  }
+
+  void publish_best() {
+    const auto model = in_run("model.safetensors"), best = in_run("best.safetensors");
+    if (fs::exists(best)) fs::rename(best, model);
+    fs::remove(best);  // where both were names of one file, the rename has done nothing
+    load_weights(task_->model(), load_safetensors(model).tensors, options_.out);
   }
 
   RunConfig config_;
@@ -290,12 +362,15 @@ class Trainer {
   std::unique_ptr<RunLog> log_;
   Progressed now_;
   int64_t largest_ = 0;
-  double loss_ = 0;  // the last that arrived
+  double loss_ = 0;                                // the last that arrived
+  std::optional<std::pair<int64_t, bool>> saved_;  // step, unevaluated of the last checkpoint
 };
 
 }  // namespace
 
 Result train(const RunConfig& config, const TrainOptions& options) {
+  const InterruptionGuard guard;
+  const FolderLock lock(options.out);
   auto inheritance = pretrained(config, options);
   if (inheritance.weights.empty()) inheritance = started(config, options);
   return Trainer(config, options, inheritance).run();

@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "longbow/core/log.h"
@@ -13,6 +14,7 @@ struct TrainOptions {
   at::Device device = at::kCPU;
   ProgressStyle progress = ProgressStyle::automatic;
   std::string label = "train";
+  Queue after = {};  // runs that follow, for the time that is left
 };
 
 // results.json of a run; one cell of an arena.
@@ -21,7 +23,7 @@ struct Result {
   int64_t seed = 0;
   std::string metric = "accuracy";
   bool larger_is_better = true;
-  double score = 0, valid_score = 0;
+  std::optional<double> score = {}, valid_score = {};  // none where it is not finite
   std::string split = "test", chosen_by = "valid";
   int64_t parameters = 0, steps = 0, best_step = 0;
   double tokens_per_second = 0, peak_bytes = 0, seconds = 0;
@@ -49,8 +51,9 @@ void fields(V& v, Result& r) {
 }
 
 // Trains, evaluates and fills the run folder: config.yaml, config.json, metrics.jsonl,
-// checkpoints/, model.safetensors (the best weights) and results.json. Throws Interrupted after
-// saving on SIGINT and SIGTERM.
+// checkpoints/, model.safetensors (the best weights) and results.json. The folder is locked. Throws
+// Interrupted after saving when a signal has been noted (core/interruption.h). A run without a
+// finite score has the status FAIL.
 Result train(const RunConfig& config, const TrainOptions& options);
 
 // The metrics of a split (its first `samples`, 0 = all), over everything counted.

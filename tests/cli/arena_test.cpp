@@ -193,6 +193,95 @@ TEST(ArenaCommand, AKilledArenaGoesOnWhereItStopped) {
   EXPECT_EQ(cells(here).at("local 4").at("status"), "ok");
 }
 
+TEST(ArenaCommand, AnInterruptedArenaNamesTheCommandThatContinues) {
+  const Workspace here;
+  here.write("arena.yaml", replaced(kArena, "valid: 16, test: 16", "valid: 200, test: 1600"));
+  const std::string first = "out/cells/recall/linear/seed-1/";
+  Running program(here.folder(), arena({"--set", "common.train.max_steps=11"}));
+  ASSERT_TRUE(program.wait_until([&] { return here.has(first + "model.safetensors"); }));
+  program.signal(SIGINT);  // in the last evaluation of the first cell
+  const auto stopped = program.finish();
+  EXPECT_EQ(stopped.code, 130);
+  EXPECT_EQ(lines_of(stopped.err).back(),
+            "longbow: interrupted; everything is saved, continue with: longbow arena arena.yaml "
+            "--out out --set common.train.max_steps=11");
+  using Entries = std::filesystem::directory_iterator;
+  EXPECT_EQ(std::distance(Entries(here.path("out/cells/recall")), Entries()), 1)
+      << "no other cell is begun";
+  const auto resumed = here.run(
+      {"arena", "arena.yaml", "--out", "out", "--set", "common.train.max_steps=11", "--resume"});
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(cells(here).at("linear").at("status"), "ok");
+  EXPECT_EQ(cells(here).at("local 4").at("steps"), 11);
+}
+
+TEST(ArenaCommand, TwoDoNotWriteIntoOneFolder) {
+  const Workspace here;
+  here.write("arena.yaml", replaced(kArena, "max_steps: 12", "max_steps: 100000"));
+  Running program(here.folder(), arena());
+  ASSERT_TRUE(program.wait_until([&] { return here.has("out/cells"); }));
+  std::filesystem::create_directories(here.path("elsewhere"));  // its messages are kept apart
+  here.write("elsewhere/arena.yaml", kArena);
+  const auto out = here.path("out").string();
+  const auto second =
+      Running(here.path("elsewhere"), {"arena", "arena.yaml", "--out", out}).finish();
+  EXPECT_EQ(second.code, 2);
+  EXPECT_EQ(second.err, "longbow: " + out +
+                            ": another process is writing to it; wait until it ends, or choose "
+                            "another --out\n");
+}
+
+TEST(ArenaCommand, ACellWithoutAFiniteScoreStopsNobodyAndCanBeReadAgain) {
+  const Workspace here;
+  here.write("arena.yaml", R"(name: wild
+common: {model: {width: 16, layers: 1}, train: {max_steps: 3, batch_size: 8}}
+tasks:
+  wild:
+    task: markov
+    data: {markov: {train: 64, valid: 16, test: 16, length: 12}}
+    train: {learning_rate: 1000, max_steps: 1}
+  tame:
+    task: markov
+    data: {markov: {train: 64, valid: 16, test: 16, length: 12}}
+mechanisms: [softmax]
+)");
+  for (int round = 0; round < 3; ++round) {
+    const auto outcome = here.run(arena());
+    EXPECT_EQ(outcome.code, 1);
+    EXPECT_NE(outcome.err.find("[1/2] softmax on wild: FAIL (no evaluation on valid gave a finite "
+                               "perplexity)"),
+              std::string::npos)
+        << outcome.err;
+    std::map<std::string, json> rows;
+    for (const auto& row : json::parse(here.read("out/results.json")))
+      if (row.at("mechanism") == "softmax") rows[row.at("task")] = row;
+    EXPECT_EQ(rows.at("wild").at("status"), "FAIL");
+    EXPECT_TRUE(rows.at("wild").at("score").is_null());
+    EXPECT_EQ(rows.at("tame").at("status"), "ok");
+    // What longbow 0.1.0 wrote is no JSON number, and is made again.
+    if (round == 1)
+      here.write("out/cells/wild/softmax/seed-1/results.json", "{\"score\": \".inf\"}");
+  }
+}
+
+TEST(ArenaCommand, TheLabelNamesTheSeedAndTheProgressKnowsAllCells) {
+  const Workspace here;
+  here.write("arena.yaml", kArena);
+  const auto outcome =
+      here.run({"arena", "arena.yaml", "--out", "out", "--seeds", "2", "--progress", "json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("[4/4] local 4 on recall, seed 2: accuracy "), std::string::npos)
+      << outcome.err;
+  std::map<std::string, json> last;
+  for (const auto& line : lines_of(outcome.err))
+    if (line.starts_with("{")) last[json::parse(line).at("label")] = json::parse(line);
+  const auto& first = last.at("[1/4] linear on recall, seed 1");
+  EXPECT_GT(first.at("eta_all").get<double>(), first.at("eta").get<double>());
+  for (const auto* value : {"loss", "tok/s", "lr", "mem"})
+    EXPECT_TRUE(first.at("values").at(value).is_number()) << value;
+  EXPECT_FALSE(last.at("[4/4] local 4 on recall, seed 2").contains("eta_all"));
+}
+
 TEST(ArenaCommand, AFailedCellSaysWhyAndStopsNobody) {
   const Workspace here;
   here.write("arena.yaml", replaced(kArena, "  - linear\n",

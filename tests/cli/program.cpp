@@ -79,6 +79,8 @@ Running::Running(const fs::path& folder, const Arguments& arguments)
   redirect(STDOUT_FILENO, out_);
   redirect(STDERR_FILENO, err_);
   if (chdir(folder.c_str()) != 0) _exit(126);
+  for (const int number : {SIGINT, SIGHUP, SIGPIPE})  // a shell or nohup may ignore them
+    std::signal(number, SIG_DFL);
   setenv("OMP_NUM_THREADS", "1", 1);
   execv(program.c_str(), pointers.data());
   _exit(127);

@@ -4,7 +4,10 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
+#include <iostream>
 #include <random>
+#include <set>
 #include <thread>
 
 #include "tests/cli/program.h"
@@ -210,6 +213,110 @@ TEST(ResumeCommand, AMovedRunGoesOnByItsOwnConfig) {
   ASSERT_EQ(moved.code, 0) << moved.err;
   expect_same_end(here, "elsewhere/runs/moved", "whole", kSteps);
 }
+
+// One kind of run or arena that is killed again and again. `runs` are its run folders, in the order
+// in which they are trained.
+struct Kind {
+  std::string name, config;
+  Arguments command;
+  std::vector<std::string> runs = {""};
+};
+void PrintTo(const Kind& kind, std::ostream* out) {
+  *out << kind.name;
+}
+
+std::vector<Kind> kinds() {
+  const auto set = [](const Arguments& assignments) {
+    Arguments words = {"train", "run.yaml", "--resume", "--set", "train.max_steps=24"};
+    for (const auto& assignment : assignments) words.insert(words.end(), {"--set", assignment});
+    return words;
+  };
+  return {{"classification", kRecall, set({"train.accumulate=2", "train.keep_best=true"})},
+          {"causal_lm", words("causal_lm"), set({"train.ema=0.9", "train.precision=bf16"})},
+          {"translation", kReverse, set({"train.keep_every=5", "train.keep_checkpoints=1"})},
+          {"pretraining",
+           kRecall + "pretrain: {objective: masked_lm, max_steps: 12}\n",
+           set({}),
+           {"/pretrain", ""}},
+          {"arena",
+           "name: killed\ncommon: {model: {width: 16, layers: 1}, train: {max_steps: 12, "
+           "batch_size: 8, bucket: 4, log_every: 1, evaluate_every: 5, checkpoint_every: 3}}\n"
+           "tasks: {recall: {data: {recall: {train: 64, valid: 16, test: 16, keys: 8, values: 4, "
+           "pairs: 4, queries: 4}}}}\nmechanisms: [linear, softmax]\n",
+           {"arena", "run.yaml"},
+           {"/cells/recall/linear/seed-1", "/cells/recall/softmax/seed-1"}}};
+}
+
+// Of every kind; LONGBOW_KILLS=40 makes two hundred in all.
+int wanted_kills() {
+  const char* wanted = std::getenv("LONGBOW_KILLS");
+  return wanted ? std::atoi(wanted) : 2;
+}
+
+// Every path below a folder; the name of an event file holds the time.
+std::set<std::string> files_in(const fs::path& folder) {
+  std::set<std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    const auto path = fs::relative(entry.path(), folder).string();
+    files.insert(path.substr(0, path.find("tfevents") + 8));
+  }
+  return files;
+}
+
+class Kills : public testing::TestWithParam<Kind> {
+ protected:
+  Arguments words(const std::string& out) const {
+    auto words = GetParam().command;
+    words.insert(words.end(), {"--out", out, "--progress", "off"});
+    return words;
+  }
+
+  // Starts "killed" from nothing and kills it at a random moment: after a step, in a checkpoint or
+  // in the last evaluation of one of its runs. False when it was over before.
+  bool kill() {
+    fs::remove_all(here_.path("killed"));
+    const auto& runs = GetParam().runs;
+    const auto run = "killed" + runs[random_() % runs.size()];
+    const int step = static_cast<int>(random_() % 12);
+    const auto kind = random_() % 4;
+    Running program(here_.folder(), words("killed"));
+    const bool came = program.wait_until([&] {
+      if (kind == 0) return here_.has(run + "/model.safetensors");
+      return last_step(here_, run) >= step && (kind != 1 || here_.has(run + "/checkpoints/draft"));
+    });
+    if (came) std::this_thread::sleep_for(std::chrono::microseconds(random_() % 8000));
+    program.signal(SIGKILL);
+    return program.finish().code == -SIGKILL;
+  }
+
+  const Workspace here_;
+  std::mt19937 random_{7};
+};
+
+TEST_P(Kills, EachEndsAsIfNothingHadBeen) {
+  here_.write("run.yaml", GetParam().config);
+  ASSERT_EQ(here_.run(words("whole")).code, 0);
+  const auto want = files_in(here_.path("whole"));
+  int killed = 0, tried = 0;
+  for (; killed < wanted_kills(); ++tried) {
+    if (!kill()) continue;
+    SCOPED_TRACE(++killed);
+    const auto last = here_.run(words("killed"));
+    ASSERT_EQ(last.code, 0) << last.err;
+    for (const auto& run : GetParam().runs) {
+      const auto steps = last_step(here_, "whole" + run);
+      expect_same_end(here_, "killed" + run, "whole" + run, steps);
+    }
+    EXPECT_EQ(files_in(here_.path("killed")), want);
+    if (HasFailure()) return;
+  }
+  RecordProperty("kills", killed);
+  std::cout << GetParam().name << ": " << killed << " kills in " << tried << " tries, " << killed
+            << " equal ends\n";
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, Kills, testing::ValuesIn(kinds()),
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace longbow::cli

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <csignal>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/program.h"
@@ -78,27 +80,162 @@ TEST(TrainCommand, ResumedWithOtherLoaderThreadsItWritesTheSameLosses) {
   expect_same_run(here, "killed", "whole");
 }
 
+std::string continuing(const std::string& run) {
+  return "longbow: interrupted; everything is saved, continue with: longbow train " + run +
+         " --resume";
+}
+
+// By the very words of the message.
+void expect_continues(const Workspace& here, const std::string& run) {
+  const auto outcome = here.run({"train", run, "--resume"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  expect_same_run(here, run, "whole");
+}
+
 void expect_saved_on(int signal, const std::string& run, const Workspace& here) {
   Running program(here.folder(), training(run));
   ASSERT_TRUE(program.wait_until([&] { return last_step(here, run) >= 20; }));
   program.signal(signal);
   const auto stopped = program.finish();
   EXPECT_EQ(stopped.code, 128 + signal);
-  EXPECT_EQ(lines_of(stopped.err).back(),
-            "longbow: interrupted; everything is saved, --resume continues");
+  const auto lines = lines_of(stopped.err);
+  EXPECT_EQ(lines.back(), continuing(run));
+  EXPECT_EQ(lines.at(lines.size() - 2),
+            signal == SIGINT ? "interrupted: stopping once everything is saved; press Ctrl-C again "
+                               "to stop at once"
+                             : "asked to end: stopping once everything is saved");
   const int step = last_step(here, run);
   EXPECT_LT(step, kSteps);
   EXPECT_TRUE(here.has(run + "/checkpoints/" + std::to_string(step) + "/trainer.json"));
-  ASSERT_EQ(here.run(training(run, {"--resume"})).code, 0);
-  expect_same_run(here, run, "whole");
+  expect_continues(here, run);
 }
 
-TEST(TrainCommand, SavesOnSigintAndSigtermAndGoesOn) {
+TEST(TrainCommand, SavesOnASignalAndGoesOn) {
   const Workspace here;
   here.write("run.yaml", kTinyRecall);
   ASSERT_EQ(here.run(training("whole")).code, 0);
   expect_saved_on(SIGINT, "interrupted", here);
   expect_saved_on(SIGTERM, "terminated", here);
+  expect_saved_on(SIGHUP, "hung_up", here);
+}
+
+// As `longbow train … 2>&1 | head` does it.
+TEST(TrainCommand, SavesWhenNobodyReadsItsMessagesAnyMore) {
+  const Workspace here;
+  here.write("run.yaml", kTinyRecall);
+  ASSERT_EQ(here.run(training("whole")).code, 0);
+  ASSERT_EQ(mkfifo(here.path(".stderr").c_str(), 0600), 0);
+  Running program(here.folder(), {"train", "run.yaml", "--out", "run", "--progress", "json"});
+  {
+    std::ifstream reader(here.path(".stderr"));
+    std::string line;
+    for (int i = 0; i < 20; ++i) ASSERT_TRUE(std::getline(reader, line));
+  }
+  std::filesystem::remove(here.path(".stderr"));
+  EXPECT_EQ(program.finish().code, -SIGPIPE);
+  const int step = last_step(here, "run");
+  EXPECT_LT(step, kSteps);
+  EXPECT_TRUE(here.has("run/checkpoints/" + std::to_string(step) + "/trainer.json"));
+  expect_continues(here, "run");
+}
+
+// Evaluations that take much longer than the steps between them.
+std::string mostly_evaluation() {
+  auto text = replaced(kTinyRecall, "valid: 24, test: 24", "valid: 600, test: 1600");
+  text = replaced(text, "max_steps: 240", "max_steps: 20");
+  return replaced(text, "evaluate_every: 20", "evaluate_every: 5");
+}
+
+TEST(TrainCommand, StopsInTheMiddleOfAnEvaluation) {
+  const Workspace here;
+  here.write("run.yaml", mostly_evaluation());
+  ASSERT_EQ(here.run(training("whole")).code, 0);
+  {
+    Running program(here.folder(), training("run"));
+    ASSERT_TRUE(program.wait_until([&] { return last_step(here, "run") >= 5; }));
+    program.signal(SIGINT);
+    const auto stopped = program.finish();
+    EXPECT_EQ(stopped.code, 130);
+    EXPECT_EQ(lines_of(stopped.err).back(), continuing("run"));
+    EXPECT_EQ(last_step(here, "run"), 5);
+    EXPECT_TRUE(json::parse(here.read("run/checkpoints/5/trainer.json")).at("unevaluated"));
+  }
+  {
+    Running program(here.folder(), {"train", "run", "--resume"});
+    ASSERT_TRUE(program.wait_until([&] { return here.has("run/model.safetensors"); }));
+    program.signal(SIGINT);
+    EXPECT_EQ(program.finish().code, 130) << "the last evaluation can be interrupted too";
+    EXPECT_FALSE(here.has("run/results.json"));
+  }
+  expect_continues(here, "run");
+}
+
+TEST(TrainCommand, StopsWhileTheDataIsMade) {
+  const Workspace here;
+  here.write("run.yaml", replaced(kTinyRecall, "train: 160", "train: 50000000"));
+  Running program(here.folder(), {"train", "run.yaml", "--out", "run", "--progress", "plain"});
+  ASSERT_TRUE(program.wait_until([&] { return !here.read(".stderr").empty(); }));
+  program.signal(SIGINT);
+  const auto stopped = program.finish();
+  EXPECT_TRUE(stopped.err.starts_with("making recall ")) << stopped.err;
+  EXPECT_EQ(stopped.code, 130);
+  EXPECT_EQ(lines_of(stopped.err).back(), "longbow: interrupted; nothing has been trained yet");
+  EXPECT_FALSE(here.has("run"));
+}
+
+TEST(TrainCommand, ARunFolderIsAConfigForResumeOnly) {
+  const Workspace here;
+  here.write("run.yaml", kTinyRecall);
+  std::filesystem::create_directories(here.path("empty"));
+  const auto fresh = here.run({"train", "empty"});
+  EXPECT_EQ(fresh.code, 2);
+  EXPECT_EQ(fresh.err, "longbow: empty: is a folder; --resume continues the run in it\n");
+  const auto empty = here.run({"train", "empty", "--resume"});
+  EXPECT_EQ(empty.code, 2);
+  EXPECT_EQ(empty.err,
+            "longbow: empty: is not a run folder: config.yaml is missing; `longbow train` prints "
+            "the folder it fills\n");
+}
+
+TEST(TrainCommand, TwoDoNotWriteIntoOneFolder) {
+  const Workspace here;
+  here.write("run.yaml", replaced(kTinyRecall, "max_steps: 240", "max_steps: 100000"));
+  Running program(here.folder(), training("run"));
+  ASSERT_TRUE(program.wait_until([&] { return last_step(here, "run") >= 20; }));
+  std::filesystem::create_directories(here.path("elsewhere"));  // its messages are kept apart
+  const auto second = Running(here.path("elsewhere"),
+                              {"train", here.path("run").string(), "--resume", "--progress", "off"})
+                          .finish();
+  EXPECT_EQ(second.code, 2);
+  EXPECT_EQ(second.err, "longbow: " + here.path("run").string() +
+                            ": another process is writing to it; wait until it ends, or choose "
+                            "another --out\n");
+  program.signal(SIGKILL);
+  program.finish();
+  const auto words = training("run", {"--resume", "--set", "train.max_steps=30"});
+  EXPECT_EQ(here.run(words).code, 0) << "death frees the folder";
+}
+
+TEST(TrainCommand, ARunWithoutAFiniteScoreFails) {
+  const Workspace here;
+  here.write("run.yaml",
+             "task: markov\ndata: {markov: {train: 64, valid: 16, test: 16, length: 12}}\n"
+             "model: {width: 16, layers: 1}\n"
+             "train: {max_steps: 1, batch_size: 8, learning_rate: 1000}\n");
+  const auto outcome = here.run(training("run"));
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_EQ(lines_of(outcome.err).back(),
+            "longbow: run: FAIL: no evaluation on valid gave a finite perplexity");
+  const auto result = json::parse(here.read("run/results.json"));
+  EXPECT_TRUE(result.at("score").is_null());
+  EXPECT_EQ(result.at("status"), "FAIL");
+  EXPECT_EQ(result.at("reason"), "no evaluation on valid gave a finite perplexity");
+  for (const auto& line : lines_of(here.read("run/metrics.jsonl")))
+    if (const auto row = json::parse(line); row.at("split") == "valid") {
+      EXPECT_TRUE(row.at("perplexity").is_null()) << line;
+      EXPECT_TRUE(row.at("loss").is_number()) << line;
+    }
+  EXPECT_EQ(here.run({"report", "run"}).code, 0) << "the report reads what the run wrote";
 }
 
 TEST(TrainCommand, ResumingAFinishedRunChangesNothing) {

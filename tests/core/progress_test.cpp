@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "longbow/core/console.h"
@@ -30,7 +31,7 @@ TEST_F(ProgressTest, PlainLinesComeEveryFiveSecondsAndAtTheEnd) {
   Progress progress("train", 100, ProgressStyle::plain, timing());
   for (int step = 1; step <= 100; ++step) {
     now += 0.125;
-    progress.update(step, {{"loss", "2.5"}});
+    progress.update(step, {{"loss", 2.5}});
   }
   EXPECT_EQ(written,
             "train 1/100 (1%)  loss 2.5  elapsed 0.1s\n"
@@ -58,11 +59,11 @@ TEST_F(ProgressTest, ABarIsRedrawnInPlaceAndErased) {
   use({.terminal = true, .columns = 60});
   {
     Progress progress("train", 10, ProgressStyle::automatic, timing());
-    progress.update(5, {{"loss", "2.5"}});
+    progress.update(5, {{"loss", 2.5}});
     now += 0.05;
     progress.update(6, {});
   }
-  EXPECT_EQ(written, "\r\x1b[Ktrain [==========          ] 5/10 (50%)  loss 2.5  elapsed \r\x1b[K");
+  EXPECT_EQ(written, "\r\x1b[Ktrain [==========          ] 5/10 (50%)  loss 2.5\r\x1b[K");
 }
 
 TEST_F(ProgressTest, AutomaticIsPlainWithoutATerminal) {
@@ -71,21 +72,78 @@ TEST_F(ProgressTest, AutomaticIsPlainWithoutATerminal) {
   EXPECT_EQ(written, "train 5/10 (50%)  elapsed 0.0s\n");
 }
 
-TEST_F(ProgressTest, JsonIsOneObjectAnUpdate) {
+TEST_F(ProgressTest, ABarKeepsToItsColumnsAndNeverLosesTheTimeThatIsLeft) {
+  const Progress::Values values = {{"loss", 2.25},
+                                   {"tok/s", 12345, human_count},
+                                   {"lr", 1e-3, nullptr, true},
+                                   {"mem", 3e9, human_bytes, true}};
+  const auto bar = [&](size_t columns) {
+    use({.terminal = true, .columns = columns});
+    Progress progress("train", 1000, ProgressStyle::bar, timing());
+    progress.update(0, values);
+    now += 10;
+    written.clear();
+    progress.update(100, values);
+    return written.substr(4);
+  };
+  EXPECT_EQ(bar(120),
+            "train [==                  ] 100/1000 (10%)  loss 2.25  tok/s 12.3k  lr 0.001  "
+            "mem 2.79 GiB  elapsed 10s  eta 1m30s");
+  EXPECT_EQ(bar(100),
+            "train [==                  ] 100/1000 (10%)  loss 2.25  tok/s 12.3k  elapsed 10s  "
+            "eta 1m30s");
+  EXPECT_EQ(bar(80),
+            "train [==                  ] 100/1000 (10%)  loss 2.25  tok/s 12.3k  eta 1m30s");
+  EXPECT_EQ(bar(50), "train 100/1000 (10%)  loss 2.25  eta 1m30s");
+  EXPECT_EQ(bar(30), "tra 100/1000 (10%)  eta 1m30s");
+}
+
+TEST_F(ProgressTest, KnowsWhatFollowsInAQueue) {
+  auto own = timing();
+  own.after = {.further = 3};
+  Progress first("[1/4]", 10, ProgressStyle::plain, own);
+  first.update(0, {});
+  now += 10;
+  written.clear();
+  first.update(5, {});
+  EXPECT_EQ(written, "[1/4] 5/10 (50%)  elapsed 10s  eta 10s, all 1m10s\n");
+  own.after = {.further = 2, .seconds_each = 30};
+  Progress second("[2/4]", 10, ProgressStyle::json, own);
+  second.update(0, {});
+  now += 10;
+  written.clear();
+  second.update(5, {});
+  EXPECT_EQ(nlohmann::json::parse(written).at("eta_all"), 70);
+}
+
+TEST_F(ProgressTest, IsQuietAtFirst) {
+  auto own = timing();
+  own.quiet = 2;
+  Progress progress("read", 10, ProgressStyle::plain, own);
+  progress.update(1, {});
+  now += 1;
+  progress.update(10, {});
+  EXPECT_EQ(written, "");
+  now += 1.5;
+  progress.update(10, {});
+  EXPECT_EQ(written, "read 10/10 (100%)  elapsed 2.5s  eta 0.0s\n");
+}
+
+TEST_F(ProgressTest, JsonIsOneObjectAnUpdateWithNumbers) {
   Progress progress("train", 10, ProgressStyle::json, timing());
-  progress.update(1, {{"loss", "2.5"}, {"note", "a \"b\""}});
+  progress.update(1, {{"loss", 2.5}, {"tok/s", 12345, human_count}});
   now += 2;
-  progress.update(2, {{"loss", "nan"}});
+  progress.update(2, {{"loss", std::nan("")}});
   auto first = nlohmann::json::parse(written.substr(0, written.find('\n')));
   auto second = nlohmann::json::parse(written.substr(written.find('\n') + 1));
   EXPECT_EQ(
       first,
       nlohmann::json::parse(
-          R"({"label":"train","step":1,"total":10,"values":{"loss":2.5,"note":"a \"b\""},"elapsed":0})"));
+          R"({"label":"train","step":1,"total":10,"values":{"loss":2.5,"tok/s":12345},"elapsed":0})"));
   EXPECT_EQ(
       second,
       nlohmann::json::parse(
-          R"({"label":"train","step":2,"total":10,"values":{"loss":"nan"},"elapsed":2,"eta":16})"));
+          R"({"label":"train","step":2,"total":10,"values":{"loss":null},"elapsed":2,"eta":16})"));
 }
 
 TEST_F(ProgressTest, OffWritesNothing) {

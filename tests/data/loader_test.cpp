@@ -2,11 +2,19 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <atomic>
 #include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <limits>
 #include <stdexcept>
 #include <thread>
 
+#include "longbow/core/interruption.h"
 #include "longbow/core/seed.h"
 
 namespace longbow {
@@ -17,10 +25,12 @@ struct Numbers final : Dataset {
   int64_t count = 100;
   int64_t broken = -1;
   bool slow = false;
+  std::atomic<bool> stuck = false;
   int64_t size() const override { return count; }
   int64_t length(int64_t i) const override { return 1 + i % 7; }
   Sample get(int64_t i) const override {
     if (i == broken) throw std::runtime_error("sample " + std::to_string(i) + " is broken");
+    while (stuck) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if (slow && i % 5 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     return {
         .tokens = std::vector<int32_t>(static_cast<size_t>(length(i)), static_cast<int32_t>(i) + 1),
@@ -117,6 +127,66 @@ TEST(Loader, CarriesAFailureToTheCallerAtItsBatch) {
     EXPECT_EQ(loader.position(), (SamplerPosition{0, good + 1}));
     EXPECT_EQ(loader.next().epoch, 0);
   }
+}
+
+// The end of the last epoch that has a number.
+TEST(Loader, CarriesAFailureOfTheOrderToTheCaller) {
+  for (int64_t threads : {0, 1, 3}) {
+    auto dataset = numbers();
+    Loader loader(dataset, sampler_of(*dataset), {.threads = threads});
+    const auto last = loader.batches_per_epoch() - 1;
+    loader.seek({std::numeric_limits<int64_t>::max(), last - 1});
+    loader.next();
+    for (int again = 0; again < 2; ++again) {
+      try {
+        loader.next();
+        FAIL() << "no error with " << threads << " threads";
+      } catch (const UserError& error) {
+        EXPECT_TRUE(std::string(error.what())
+                        .starts_with("batch " + std::to_string(last + 1) +
+                                     " of epoch 9223372036854775807 does not exist"))
+            << error.what();
+      }
+    }
+    loader.seek({});
+    EXPECT_EQ(loader.next().epoch, 0);
+  }
+}
+
+#if !defined(__SANITIZE_ADDRESS__)  // it asks for terabytes of addresses itself
+TEST(Loader, SaysThatNoMoreThreadsCanBeStarted) {
+  EXPECT_EXIT(
+      {
+        rlimit limit{};
+        getrlimit(RLIMIT_AS, &limit);
+        long pages = 0;
+        std::ifstream("/proc/self/statm") >> pages;
+        limit.rlim_cur = static_cast<rlim_t>(pages) * 4096 + (rlim_t{64} << 20);
+        setrlimit(RLIMIT_AS, &limit);
+        auto dataset = numbers();
+        try {
+          Loader loader(dataset, sampler_of(*dataset), {.threads = 256});
+        } catch (const std::runtime_error& failure) {
+          std::fprintf(stderr, "%s", failure.what());
+          std::exit(0);
+        }
+        std::exit(1);
+      },
+      testing::ExitedWithCode(0),
+      "^the loader has [0-9]+ of 256 threads, and no more can be started "
+      "\\(Resource temporarily unavailable\\); lower train.threads$");
+}
+#endif
+
+TEST(Loader, AWaitEndsWhereASignalAsksForIt) {
+  auto dataset = numbers();
+  dataset->count = 8;
+  dataset->stuck = true;
+  InterruptionGuard guard;
+  Loader loader(dataset, sampler_of(*dataset), {.threads = 1});
+  std::raise(SIGTERM);
+  EXPECT_THROW(loader.next(), Interrupted);
+  dataset->stuck = false;
 }
 
 TEST(Loader, ShutsDownAtAnyMoment) {

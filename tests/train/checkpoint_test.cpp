@@ -3,8 +3,13 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <optional>
 #include <set>
 
+#include "longbow/core/console.h"
+#include "longbow/core/file.h"
+#include "longbow/nn/safetensors.h"
 #include "longbow/nn/site.h"
 #include "tests/support/tensor.h"
 #include "tests/train/scratch.h"
@@ -81,6 +86,90 @@ TEST(Checkpoint, ADraftThatWasNeverFinishedIsNone) {
   save_checkpoint(run, {.step = 3}, kWeights, kMoments, {.newest = 1});
   EXPECT_EQ(newest_checkpoint(run)->progressed.step, 3);
   EXPECT_FALSE(fs::exists(fs::path(run) / "checkpoints" / "draft"));
+}
+
+// What is said on the way.
+std::string warnings(const std::function<void()>& act) {
+  std::string written;
+  set_console({.write = [&](const std::string& text) { written += text; }});
+  act();
+  set_console({});
+  return written;
+}
+
+TEST(Checkpoint, ADamagedOneIsNamedAndPassedOver) {
+  const auto run = scratch();
+  for (const auto* name : {"model.safetensors", "optimizer.safetensors", "trainer.json"})
+    for (const bool cut : {false, true}) {
+      for (int64_t step : {1, 2})
+        save_checkpoint(run, {.step = step}, kWeights, kMoments, {.newest = 2});
+      const auto file = run + "/checkpoints/2/" + name;
+      auto bytes = read_file(file);
+      if (cut)
+        bytes.resize(bytes.size() / 2);
+      else
+        bytes[bytes.size() - 4] ^= 1;  // the last number, or the last quote
+      write_file(file, bytes);
+      int64_t step = 0;
+      const auto said = warnings([&] { step = newest_checkpoint(run)->progressed.step; });
+      EXPECT_EQ(step, 1) << name;
+      EXPECT_TRUE(said.starts_with("warning: " + file)) << said;
+      EXPECT_NE(said.find("; the checkpoint of step 2 is damaged and passed over\n"),
+                std::string::npos)
+          << said;
+    }
+  fs::remove(run + "/checkpoints/1/model.safetensors");
+  warnings([&] {
+    EXPECT_EQ(error_of([&] { newest_checkpoint(run); }),
+              run + "/checkpoints: every checkpoint is damaged; train again with another --out");
+  });
+}
+
+TEST(Checkpoint, NamesThatAreNoStepAreIgnored) {
+  const auto run = scratch();
+  for (const auto* name : {"99999999999999999999999", "007", "9a", "-3", " 8"})
+    fs::create_directories(fs::path(run) / "checkpoints" / name);
+  EXPECT_FALSE(has_checkpoint(run));
+  save_checkpoint(run, {.step = 3}, kWeights, kMoments, {.newest = 1});
+  EXPECT_EQ(newest_checkpoint(run)->progressed.step, 3);
+}
+
+TEST(Checkpoint, BringsItsBestWeightsBack) {
+  const auto run = scratch(), best = run + "/best.safetensors";
+  const auto save = [&](int64_t step, int64_t best_step) {
+    const auto bytes = "best of " + std::to_string(best_step);
+    write_file(best, bytes);
+    save_checkpoint(run, {.step = step, .best_step = best_step, .best_sha256 = sha256(bytes)},
+                    kWeights, kMoments, {.newest = 9});
+  };
+  save(4, 3);
+  save(8, 7);
+  write_file(best, "of a process that is dead");
+  const auto newest = newest_checkpoint(run)->progressed;
+  EXPECT_TRUE(return_to(run, newest, {.newest = 9}));
+  EXPECT_EQ(read_file(best), "best of 7");
+  fs::remove(run + "/checkpoints/8/best.safetensors");
+  std::optional<Checkpoint> earlier;
+  warnings([&] { earlier = newest_checkpoint(run); });
+  EXPECT_EQ(earlier->progressed.step, 4);
+  EXPECT_TRUE(return_to(run, earlier->progressed, {.newest = 9}));
+  EXPECT_EQ(read_file(best), "best of 3");
+  EXPECT_FALSE(fs::exists(run + "/checkpoints/8")) << "of a future that will not be";
+  EXPECT_TRUE(return_to(run, {.step = 4}, {.newest = 9}));
+  EXPECT_FALSE(fs::exists(best)) << "there is none before the first evaluation";
+}
+
+// Checkpoints of longbow 0.1.0 have no checksums and no best weights of their own.
+TEST(Checkpoint, AnOlderOneTakesTheBestWeightsOfTheRightStepOnly) {
+  const auto run = scratch(), best = run + "/best.safetensors";
+  save_safetensors(best, kWeights, {{"step", "3"}});
+  EXPECT_TRUE(return_to(run, {.step = 4, .best_step = 3}, {}));
+  EXPECT_TRUE(fs::exists(best));
+  EXPECT_FALSE(return_to(run, {.step = 4, .best_step = 2}, {}));
+  EXPECT_FALSE(fs::exists(best));
+  save_safetensors(run + "/model.safetensors", kWeights, {{"step", "2"}});
+  EXPECT_TRUE(return_to(run, {.step = 4, .best_step = 2}, {}));
+  EXPECT_TRUE(fs::exists(best));
 }
 
 class Pair : public Part {

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
+#include "longbow/core/console.h"
 #include "longbow/core/file.h"
 #include "tests/train/scratch.h"
 
@@ -48,6 +51,31 @@ TEST(RunLog, IsCutBehindTheLastStepAndWrittenAgain) {
   EXPECT_EQ(scalars(folder),
             (std::vector<std::string>{"train/loss 1 1.500000", "train/loss 2 1.500000",
                                       "train/loss 3 2.500000"}));
+}
+
+TEST(RunLog, ANumberThatIsNotFiniteIsNull) {
+  const auto folder = scratch();
+  RunLog log(folder, 0, false);
+  log.write("valid", 3, {{"perplexity", std::numeric_limits<double>::infinity()}, {"loss", 900}});
+  EXPECT_EQ(read_file(folder + "/metrics.jsonl"),
+            "{\"step\":3,\"split\":\"valid\",\"perplexity\":null,\"loss\":900}\n");
+}
+
+TEST(RunLog, NamesDamagedLinesAndLeavesThemOut) {
+  const auto folder = scratch(), file = folder + "/metrics.jsonl";
+  const std::string first = "{\"step\":1,\"split\":\"train\"}\n",
+                    third = "{\"step\":3,\"split\":\"train\"}\n";
+  write_file(file, first + "{\"step\":2,}\n" + third + std::string("\0\0\n", 3) +
+                       "{\"step\":\"x\",\"split\":\"train\"}\n{\"step\":3,\"spl");
+  std::string written;
+  set_console({.write = [&](const std::string& text) { written += text; }});
+  const RunLog log(folder, 5, false);
+  set_console({});
+  EXPECT_EQ(read_file(file), first + third);
+  std::string want;
+  for (const auto* line : {"2", "4", "5"})
+    want += "warning: " + file + ":" + line + ": is no line of metrics and is left out\n";
+  EXPECT_EQ(written, want) << "a line that a kill has cut short is nothing to tell";
 }
 
 TEST(RunLog, WritesNoEventsWhenNoneAreWanted) {

@@ -49,5 +49,25 @@ TEST(Step, OverflowHalvesTheLossScaleAndChangesNoWeight) {
   EXPECT_EQ(step.state().at("loss_scale").item<float>(), 32768);
 }
 
+TEST(Step, AStateThatDoesNotFitIsRefused) {
+  const auto task = tiny_task(at::kCPU);
+  Step step(*task, {.average = {.ema = 0.9}});
+  const auto loaded = [&](const std::string& name, const Tensor& tensor) {
+    auto state = step.state();
+    state.erase(name);
+    if (tensor.defined()) state[name] = tensor;
+    return error_of([&] { step.load(state); });
+  };
+  EXPECT_EQ(loaded("extra.mean", at::zeros({})),
+            "the checkpoint has an unexpected state extra.mean; resume with the optimizer and the "
+            "train.ema that the run began with");
+  EXPECT_EQ(loaded("loss_scale", {}), "the checkpoint has no loss_scale");
+  EXPECT_EQ(loaded("loss_scale_growth", at::zeros({2})), "the checkpoint has no loss_scale_growth");
+  EXPECT_TRUE(loaded("output.weight.mean", at::zeros({1}))
+                  .starts_with("optimizer state output.weight.mean is [1] instead of ["));
+  EXPECT_TRUE(loaded("output.weight.ema", at::zeros({1}))
+                  .starts_with("the average output.weight.ema is [1] instead of ["));
+}
+
 }  // namespace
 }  // namespace longbow

@@ -3,14 +3,13 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include <csignal>
 #include <filesystem>
 #include <set>
 
+#include "longbow/core/console.h"
 #include "longbow/nn/safetensors.h"
 #include "longbow/train/checkpoint.h"
 #include "longbow/train/events.h"
-#include "longbow/train/interruption.h"
 #include "tests/support/tensor.h"
 #include "tests/train/runs.h"
 
@@ -343,6 +342,135 @@ TEST(Trainer, ResumesOnlyTheRunThatItFinds) {
                          "choose another --out"),
             std::string::npos)
       << message;
+}
+
+TEST(Trainer, ARefusedResumeWritesNothing) {
+  const auto folder = scratch();
+  auto config = tiny();
+  run(config, folder);
+  const auto before = read_file(folder + "/config.yaml");
+  config.train.log_every = 2;
+  config.train.optimizer.optimizer = Method::sgd;
+  EXPECT_NE(error_of([&] { run(config, folder, true); })
+                .find(": train.optimizer is not that of the run to resume; take the run's own "
+                      "config, or choose another --out"),
+            std::string::npos);
+  EXPECT_EQ(read_file(folder + "/config.yaml"), before);
+  auto checkpoint = *newest_checkpoint(folder);
+  checkpoint.optimizer["output.weight.mean"] = at::zeros({1});
+  checkpoint.progressed.best_sha256 = "";
+  save_checkpoint(folder, checkpoint.progressed, checkpoint.weights, checkpoint.optimizer, {});
+  config.train.optimizer.optimizer = Method::adamw;
+  EXPECT_EQ(error_of([&] { run(config, folder, true); }),
+            "optimizer state output.weight.mean is [1] instead of [3, 16]");
+  EXPECT_EQ(read_file(folder + "/config.yaml"), before);
+}
+
+// Killed after step 8 was the best and before the next checkpoint, it goes on with another rate and
+// never gets better: the weights are those of the best before.
+TEST(Trainer, TheBestWeightsOfADeadContinuationAreNotPublished) {
+  const auto folder = scratch();
+  auto config = tiny();
+  config.train.max_steps = 4;
+  config.train.evaluate_every = 4;
+  run(config, folder);
+  const auto best = read_file(folder + "/model.safetensors");
+  const auto dead = load_safetensors(folder + "/model.safetensors").tensors;
+  Tensors other;
+  for (const auto& [name, tensor] : dead) other[name] = at::zeros_like(tensor);
+  save_safetensors(folder + "/best.safetensors", other, {{"format", "pt"}, {"step", "8"}});
+  config.train.max_steps = 8;
+  config.train.min_delta = 0;
+  config.train.optimizer.learning_rate = 1e-12;
+  const auto result = run(config, folder, true);
+  EXPECT_EQ(result.best_step, 4);
+  EXPECT_TRUE(read_file(folder + "/model.safetensors") == best);
+}
+
+TEST(Trainer, AScoreThatIsNotFiniteNeverWins) {
+  const auto folder = scratch();
+  auto config = tiny();
+  config.task = config.data.name = "markov";
+  config.objective = "causal_lm";
+  config.data.markov.train = 64;
+  config.data.markov.valid = config.data.markov.test = 16;
+  config.train.max_steps = 2;
+  config.train.evaluate_every = 1;
+  run(config, folder);
+  const auto best = read_file(folder + "/model.safetensors");
+  config.train.max_steps = 3;
+  config.train.optimizer.learning_rate = 1000;
+  config.train.schedule.decay = Decay::constant;
+  const auto result = run(config, folder, true);
+  const auto rows = metrics(folder, "valid");
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_TRUE(rows.back().at("perplexity").is_null()) << rows.back();
+  EXPECT_LE(result.best_step, 2);
+  EXPECT_EQ(result.status, "ok");
+  EXPECT_TRUE(read_file(folder + "/model.safetensors") == best);
+  EXPECT_EQ(newest_checkpoint(folder)->progressed.best_step, result.best_step);
+}
+
+TEST(Trainer, WeightsThatAreNotFiniteAreNotSaved) {
+  const auto folder = scratch();
+  auto config = tiny();
+  config.train.max_steps = 2;
+  run(config, folder);
+  config.train.max_steps = 9;
+  config.train.checkpoint_every = 1;
+  config.train.log_every = 100;
+  config.train.optimizer.learning_rate = 3e38;
+  config.train.optimizer.weight_decay = 1e4;  // their product is no float
+  EXPECT_EQ(error_of([&] { run(config, folder, true); }),
+            "the weights are not finite at step 3; lower train.learning_rate");
+  EXPECT_EQ(newest_checkpoint(folder)->progressed.step, 2);
+}
+
+TEST(Trainer, ADamagedCheckpointIsPassedOverAndTheRunEndsTheSame) {
+  const auto folder = scratch();
+  auto config = tiny();
+  config.train.checkpoint_every = 4;
+  config.train.evaluate_every = 3;
+  run(config, folder + "/whole");
+  config.train.keep_checkpoints = 3;
+  run(config, folder + "/damaged");
+  const auto file = folder + "/damaged/checkpoints/12/model.safetensors";
+  auto bytes = read_file(file);
+  bytes.back() ^= 1;
+  write_file(file, bytes);
+  run(config, folder + "/damaged", true);
+  EXPECT_EQ(losses(folder + "/damaged"), losses(folder + "/whole"));
+  for (const auto* name : {"/model.safetensors", "/checkpoints/12/model.safetensors"})
+    EXPECT_TRUE(read_file(folder + "/damaged" + name) == read_file(folder + "/whole" + name))
+        << name;
+}
+
+TEST(Trainer, WhatAKilledProcessLeftIsRemovedOnResume) {
+  const auto folder = scratch();
+  const auto config = tiny();
+  run(config, folder);
+  write_file(folder + "/config.yaml.77-3.tmp", "x");
+  fs::create_directories(folder + "/checkpoints/draft");
+  write_file(folder + "/checkpoints/draft/model.safetensors", "x");
+  run(config, folder, true);
+  EXPECT_FALSE(fs::exists(folder + "/config.yaml.77-3.tmp"));
+  EXPECT_FALSE(fs::exists(folder + "/checkpoints/draft"));
+  EXPECT_FALSE(fs::exists(folder + "/best.safetensors"));
+}
+
+TEST(Trainer, EveryEvaluationIsALine) {
+  std::string written;
+  set_console({.write = [&](const std::string& text) { written += text; }});
+  auto config = tiny();
+  config.train.max_steps = 2;
+  config.train.evaluate_every = 1;
+  config.train.optimizer.learning_rate = 1e-12;
+  run(config, scratch());
+  set_console({});
+  EXPECT_NE(written.find("train: step 1: valid accuracy "), std::string::npos) << written;
+  EXPECT_NE(written.find(" (the best so far)\n"), std::string::npos) << written;
+  EXPECT_NE(written.find("train: step 2: valid accuracy "), std::string::npos) << written;
+  EXPECT_NE(written.find(" at step 1)\n"), std::string::npos) << written;
 }
 
 }  // namespace
