@@ -159,16 +159,24 @@ Grid growth_grid(const Record& record) {
 Grid bench_failure_grid(const Record& record) {
   Grid grid{.title = "Missing rows",
             .note = "What could not be measured, and why.",
-            .columns = {"mechanism", "mode", "length", "status", "reason"},
+            .columns = {"mechanism", "mode", "lengths", "status", "reason"},
             .rows = {},
             .text_columns = 5};
   for (auto& row : record.benchmarks) {
     if (row.status == "ok") continue;
-    grid.rows.push_back({{.text = row.mechanism},
-                         {.text = row.mode},
-                         {.text = length_text(row.length), .value = row.length},
-                         {.text = row.status, .tone = tone_of(row.status)},
-                         {.text = row.reason.empty() ? "no reason was recorded" : row.reason}});
+    auto reason = row.reason.empty() ? "no reason was recorded" : row.reason;
+    auto same = std::find_if(grid.rows.begin(), grid.rows.end(), [&](const auto& cells) {
+      return cells[0].text == row.mechanism && cells[1].text == row.mode &&
+             cells[3].text == row.status && cells[4].text == reason;
+    });
+    if (same == grid.rows.end())
+      grid.rows.push_back({{.text = row.mechanism},
+                           {.text = row.mode},
+                           {.text = length_text(row.length), .value = row.length},
+                           {.text = row.status, .tone = tone_of(row.status)},
+                           {.text = reason}});
+    else
+      (*same)[2].text += ", " + length_text(row.length);
   }
   return grid;
 }

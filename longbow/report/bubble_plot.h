@@ -5,6 +5,7 @@
 
 #include "longbow/report/palette.h"
 #include "longbow/report/scale.h"
+#include "longbow/report/svg.h"
 
 namespace longbow::reporting {
 
@@ -30,8 +31,8 @@ struct BubblePlot {
   std::string size_label;  // what the area means, with the largest value
 };
 
-// Bubbles with error bars, each labelled where its label covers no other; a bubble without a size
-// is a small ring.
-std::string bubble_plot(const BubblePlot& plot);
+// Bubbles with error bars; a bubble without a size is a small ring. Each has its label beside it
+// where that covers no other, and else a number that a legend below explains.
+std::string bubble_plot(const BubblePlot& plot, Width width = Width::wide);
 
 }  // namespace longbow::reporting

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "longbow/core/log.h"
 #include "longbow/report/bench_grid.h"
@@ -22,6 +23,33 @@ Axis axis(const std::string& label, Spacing spacing, const std::vector<double>& 
     scale.low = std::max(scale.low, 0.0);
   auto marks = ticks(scale);
   return {.label = label, .scale = scale, .marks = marks, .text = tick_text(marks)};
+}
+
+// Steps are whole numbers, so ticks are too.
+Axis step_axis(std::vector<double> steps) {
+  auto [least, greatest] = std::minmax_element(steps.begin(), steps.end());
+  if (auto low = *least, high = *greatest; high - low < 2)
+    steps.insert(steps.end(), {std::max(low - 1, 0.0), std::max(high + 1, 2.0)});
+  auto result = axis("step", Spacing::linear, steps);
+  std::erase_if(result.marks, [](double mark) { return mark != std::round(mark); });
+  return result;
+}
+
+// Every length is a tick, or every second where there are many; where there are one or two, so are
+// lengths around or between them.
+Axis length_axis(const std::vector<double>& lengths) {
+  auto marks = lengths;
+  if (lengths.size() == 1) marks = {lengths[0] / 2, lengths[0], lengths[0] * 2};
+  if (lengths.size() == 2) marks.insert(marks.begin() + 1, std::sqrt(lengths[0] * lengths[1]));
+  auto result = axis("sequence length", Spacing::logarithmic, marks);
+  while (marks.size() > 9) {
+    std::vector<double> fewer;
+    for (size_t i = 0; i < marks.size(); i += 2) fewer.push_back(marks[i]);
+    marks = fewer;
+  }
+  result.marks = marks;
+  result.text = [](double length) { return fmt::format("{:.0f}", length); };
+  return result;
 }
 
 std::string joined_labels(const std::vector<Series>& series) {
@@ -104,15 +132,7 @@ LinePlot bench_plot(const Record& record, const std::string& mode, std::vector<S
   std::vector<double> values;
   for (auto& one : plot.series)
     for (auto& point : one.points) values.insert(values.end(), {point.y, point.low, point.high});
-  auto lengths = bench_lengths(record, mode);
-  plot.x = axis("sequence length", Spacing::logarithmic, lengths);
-  plot.x.marks = lengths;
-  while (plot.x.marks.size() > 9) {
-    std::vector<double> fewer;
-    for (size_t i = 0; i < plot.x.marks.size(); i += 2) fewer.push_back(plot.x.marks[i]);
-    plot.x.marks = fewer;
-  }
-  plot.x.text = [](double length) { return fmt::format("{:.0f}", length); };
+  plot.x = length_axis(bench_lengths(record, mode));
   plot.y = axis("", Spacing::logarithmic, values);
   return plot;
 }
@@ -145,7 +165,8 @@ Looks looks_of(const Record& record) {
   return palette(names);
 }
 
-std::string score_figure(const Table& table, const std::string& task, const Looks& looks) {
+std::string score_figure(const Table& table, const std::string& task, const Looks& looks,
+                         Width width) {
   BubblePlot plot{};
   std::vector<double> speeds, scores;
   for (auto& mechanism : table.mechanisms) {
@@ -169,24 +190,32 @@ std::string score_figure(const Table& table, const std::string& task, const Look
   std::vector<std::string> hints;
   for (auto& bubble : plot.bubbles) hints.push_back(bubble.hint);
   plot.description = fmt::format("{}.", fmt::join(hints, "; "));
-  return bubble_plot(plot);
+  return bubble_plot(plot, width);
 }
 
 std::string curve_figure(const Record& record, const std::string& task, const std::string& quantity,
-                         const Looks& looks) {
+                         const Looks& looks, Width width) {
   LinePlot plot{};
   std::vector<double> steps, values;
   const auto measure = measure_of(quantity);
   auto all = bands(record.curves, task, quantity);
   auto is_train = [](const Band& band) { return band.split == "train"; };
-  auto only_train = std::all_of(all.begin(), all.end(), is_train);
+  auto has_more = [&](const std::string& label) {
+    return std::any_of(all.begin(), all.end(), [&](const Band& band) {
+      return band.label == label && !is_train(band) && band.points.size() > 1;
+    });
+  };
+  const auto depth = [&](const Band& band) {  // what is drawn later covers what was before
+    return std::pair(!is_train(band), looks.at(band.label).bold);
+  };
   std::stable_sort(all.begin(), all.end(),
-                   [&](auto& a, auto& b) { return is_train(a) > is_train(b); });
+                   [&](const Band& a, const Band& b) { return depth(a) < depth(b); });
   for (auto& band : all) {
     if (band.points.empty()) continue;
     Series series{
         .label = band.label, .kind = band.split, .look = looks.at(band.label), .points = {}};
-    series.faint = is_train(band) && !only_train;
+    series.faint = is_train(band) && has_more(band.label);
+    series.hollow = band.split == "test";
     for (auto& [step, mean, low, high] : band.points) {
       series.points.push_back({step, measure.shown(mean), measure.shown(low), measure.shown(high)});
       if (!std::isfinite(mean)) continue;
@@ -196,15 +225,16 @@ std::string curve_figure(const Record& record, const std::string& task, const st
     plot.series.push_back(series);
   }
   if (values.empty()) return "";
-  plot.x = axis("step", Spacing::linear, steps);
+  plot.x = step_axis(steps);
   plot.y = axis(quantity_label(measure.heading()), spacing_of(quantity, values), values);
   plot.title = fmt::format("{}: {} over steps", task, quantity_label(quantity));
   plot.description =
       fmt::format("Curves of {}; the band spans the seeds.", joined_labels(plot.series));
-  return line_plot(plot);
+  return line_plot(plot, width);
 }
 
-std::string time_figure(const Record& record, const std::string& mode, const Looks& looks) {
+std::string time_figure(const Record& record, const std::string& mode, const Looks& looks,
+                        Width width) {
   auto plot =
       bench_plot(record, mode, bench_series(record, mode, looks, &Benchmark::seconds, true));
   if (plot.series.empty()) return "";
@@ -215,10 +245,11 @@ std::string time_figure(const Record& record, const std::string& mode, const Loo
   plot.description =
       fmt::format("Log-log curves of {}; the band spans p20 to p80.", joined_labels(plot.series));
   for (auto& ring : plot.rings) plot.description += " " + ring.words + ".";
-  return line_plot(plot);
+  return line_plot(plot, width);
 }
 
-std::string memory_figure(const Record& record, const std::string& mode, const Looks& looks) {
+std::string memory_figure(const Record& record, const std::string& mode, const Looks& looks,
+                          Width width) {
   auto plot =
       bench_plot(record, mode, bench_series(record, mode, looks, &Benchmark::peak_bytes, false));
   if (plot.series.empty()) return "";
@@ -227,7 +258,7 @@ std::string memory_figure(const Record& record, const std::string& mode, const L
   plot.y.text = human_bytes;
   plot.title = fmt::format("{}: memory over length", mode);
   plot.description = fmt::format("Log-log curves of {}.", joined_labels(plot.series));
-  return line_plot(plot);
+  return line_plot(plot, width);
 }
 
 std::vector<std::string> quantities(const Record& record, const std::string& task) {

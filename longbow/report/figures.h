@@ -6,6 +6,7 @@
 
 #include "longbow/report/palette.h"
 #include "longbow/report/record.h"
+#include "longbow/report/svg.h"
 #include "longbow/report/table.h"
 
 namespace longbow::reporting {
@@ -14,11 +15,14 @@ using Looks = std::map<std::string, Look>;
 Looks looks_of(const Record& record);
 
 // Score over speed; nothing for fewer than two mechanisms.
-std::string score_figure(const Table& table, const std::string& task, const Looks& looks);
+std::string score_figure(const Table& table, const std::string& task, const Looks& looks,
+                         Width width = Width::wide);
 std::string curve_figure(const Record& record, const std::string& task, const std::string& quantity,
-                         const Looks& looks);
-std::string time_figure(const Record& record, const std::string& mode, const Looks& looks);
-std::string memory_figure(const Record& record, const std::string& mode, const Looks& looks);
+                         const Looks& looks, Width width = Width::wide);
+std::string time_figure(const Record& record, const std::string& mode, const Looks& looks,
+                        Width width = Width::wide);
+std::string memory_figure(const Record& record, const std::string& mode, const Looks& looks,
+                          Width width = Width::wide);
 
 // Names of what metrics.jsonl recorded for a task: loss first, then the others as they came.
 std::vector<std::string> quantities(const Record& record, const std::string& task);

@@ -112,21 +112,50 @@ std::string site_sentence(const Table& table, const std::string& task) {
                      fmt::join(parts, "; "));
 }
 
-// "Larger is better for listops; smaller is better for markov, reverse. "
+// "Larger is better for listops; smaller is better for markov, reverse."
 std::string direction_sentence(const Table& table) {
   std::vector<std::string> larger, smaller;
   for (auto& task : table.tasks)
     (table.measure(task).larger_is_better ? larger : smaller).push_back(task);
   if (smaller.empty()) return "";
-  if (larger.empty()) return "Smaller scores are better. ";
-  return fmt::format("Larger is better for {}; smaller is better for {}. ", fmt::join(larger, ", "),
+  if (larger.empty()) return "Smaller scores are better.";
+  return fmt::format("Larger is better for {}; smaller is better for {}.", fmt::join(larger, ", "),
                      fmt::join(smaller, ", "));
+}
+
+bool has_several_seeds(const Table& table) {
+  return std::any_of(table.summaries.begin(), table.summaries.end(), [](const Summary& summary) {
+    return summary.score && summary.score->count > 1;
+  });
+}
+
+std::string overview_note(const Table& table) {
+  std::vector<std::string> sentences;
+  if (auto direction = direction_sentence(table); !direction.empty())
+    sentences.push_back(direction);
+  if (has_several_seeds(table))
+    sentences.push_back("Mean ± standard deviation over seeds where there are several.");
+  if (table.tasks.size() > 1)
+    sentences.push_back(
+        "tokens/s is the geometric mean over the tasks, memory and parameters the largest; no "
+        "speed "
+        "and no memory where a task is missing.");
+  return fmt::format("{}", fmt::join(sentences, " "));
 }
 
 bool averages(const Table& table) {
   return table.tasks.size() > 1 &&
          std::all_of(table.tasks.begin(), table.tasks.end(),
                      [&](auto& task) { return table.measure(task).percent; });
+}
+
+// The row of a failure that differs in its seed only.
+std::vector<GridCell>* row_of_same(Grid& grid, const Failure& failure) {
+  for (auto& row : grid.rows)
+    if (row[0].text == failure.mechanism && row[1].text == failure.task &&
+        row[3].text == failure.status && row[4].text == failure.reason)
+      return &row;
+  return nullptr;
 }
 
 const char* meaning_of(Tone tone) {
@@ -136,7 +165,7 @@ const char* meaning_of(Tone tone) {
     case Tone::refused:
       return "the mechanism cannot do the task";
     case Tone::failed:
-      return "ended without a score";
+      return "failed, for the reason below";
     case Tone::out_of_memory:
       return "ran out of memory";
     default:
@@ -185,7 +214,6 @@ void mark_best(Grid& grid, size_t column, bool lowest) {
 }
 
 Grid overview_grid(const Table& table) {
-  auto several = table.tasks.size() > 1;
   Grid grid{.title = "Scores", .note = "", .columns = {"mechanism"}, .rows = {}};
   for (auto& task : table.tasks) grid.columns.push_back(task + " " + table.measure(task).heading());
   if (averages(table)) grid.columns.push_back("average %");
@@ -206,13 +234,7 @@ Grid overview_grid(const Table& table) {
   for (size_t i = 0; i < table.tasks.size(); ++i)
     mark_best(grid, i + 1, !table.measure(table.tasks[i]).larger_is_better);
   if (averages(table)) mark_best(grid, table.tasks.size() + 1, false);
-  grid.note =
-      direction_sentence(table) + "Mean ± standard deviation over seeds where there are several.";
-  if (several)
-    grid.note +=
-        " tokens/s is the geometric mean over the tasks, memory and parameters the largest; no "
-        "speed "
-        "and no memory where a task is missing.";
+  grid.note = overview_note(table);
   return grid;
 }
 
@@ -244,16 +266,21 @@ Grid task_grid(const Table& table, const std::string& task) {
 Grid failure_grid(const Table& table) {
   Grid grid{.title = "Missing cells",
             .note = "What did not finish, and why.",
-            .columns = {"mechanism", "task", "seed", "status", "reason"},
+            .columns = {"mechanism", "task", "seeds", "status", "reason"},
             .rows = {},
             .text_columns = 5};
-  for (auto& failure : table.failures)
-    grid.rows.push_back(
-        {{.text = failure.mechanism},
-         {.text = failure.task},
-         {.text = fmt::format("{}", failure.seed), .value = static_cast<double>(failure.seed)},
-         {.text = failure.status, .tone = tone_of(failure.status)},
-         {.text = failure.reason}});
+  for (auto& failure : table.failures) {
+    auto seed = fmt::format("{}", failure.seed);
+    if (auto row = row_of_same(grid, failure); row) {
+      (*row)[2].text += ", " + seed;
+      continue;
+    }
+    grid.rows.push_back({{.text = failure.mechanism},
+                         {.text = failure.task},
+                         {.text = seed, .value = static_cast<double>(failure.seed)},
+                         {.text = failure.status, .tone = tone_of(failure.status)},
+                         {.text = failure.reason}});
+  }
   return grid;
 }
 

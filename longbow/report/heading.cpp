@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <set>
-#include <vector>
 
 #include "longbow/report/bench_grid.h"
 #include "longbow/report/table.h"
@@ -58,7 +57,7 @@ void add_bench(const Record& record, std::vector<std::string>& parts) {
 
 }  // namespace
 
-std::string heading_line(const Record& record) {
+std::vector<std::string> heading_parts(const Record& record) {
   std::vector<std::string> parts = {record.kind.empty() ? "longbow" : "longbow " + record.kind};
   if (record.kind == "run")
     add_run(record, parts);
@@ -66,7 +65,11 @@ std::string heading_line(const Record& record) {
     add_arena(record, parts);
   if (!record.benchmarks.empty()) add_bench(record, parts);
   if (!record.date.empty()) parts.push_back(record.date);
-  return fmt::format("{}", fmt::join(parts, " · "));
+  return parts;
+}
+
+std::string heading_line(const Record& record) {
+  return fmt::format("{}", fmt::join(heading_parts(record), " · "));
 }
 
 }  // namespace longbow::reporting

@@ -40,13 +40,16 @@ std::string cell_html(const Grid& grid, const GridCell& cell, size_t column) {
   auto sort_key = cell.value                   ? exact_text(*cell.value)
                   : column < grid.text_columns ? cell.text
                                                : "";
+  auto name = column < grid.text_columns && column > 0
+                  ? fmt::format(R"( data-name="{}")", escaped(grid.columns[column]))
+                  : "";
   auto hint = cell.hint.empty() ? "" : fmt::format(R"( title="{}")", escaped(cell.hint));
-  return fmt::format(R"(<td class="{}" data-value="{}"{}>{}</td>)", classes, escaped(sort_key),
-                     hint, words_html(cell));
+  return fmt::format(R"(<td class="{}" data-value="{}"{}{}>{}</td>)", classes, escaped(sort_key),
+                     name, hint, words_html(cell));
 }
 
-std::string grid_html(const Grid& grid) {
-  std::string result = R"(<div class="scroll"><table class="sortable"><thead><tr>)";
+std::string grid_html(const Grid& grid, const std::string& kind = "") {
+  auto result = fmt::format(R"(<div class="scroll"><table class="sortable{}"><thead><tr>)", kind);
   for (size_t i = 0; i < grid.columns.size(); ++i)
     result += fmt::format(R"(<th scope="col" class="{}">{}</th>)",
                           i < grid.text_columns ? "name" : "", escaped(grid.columns[i]));
@@ -76,15 +79,18 @@ std::string titled_grid(const Grid& grid, const std::string& heading) {
 
 // The signs of a table of failures are those of the tables above, which explain them.
 std::string reasons_html(const Grid& grid) {
-  return tag("h2", grid.title) + note_html(grid.note) + grid_html(grid);
+  return tag("h2", grid.title) + note_html(grid.note) + grid_html(grid, " reasons");
 }
 
-std::string figure_html(const std::string& svg, const std::string& caption, const std::string& more,
+// Both forms of a figure; the style sheet shows the one that fits the screen.
+template <class Draw>
+std::string figure_html(Draw draw, const std::string& caption, const std::string& more,
                         const std::string& size = "small") {
-  if (svg.empty()) return "";
+  auto wide = draw(Width::wide);
+  if (wide.empty()) return "";
   return fmt::format(
-      "<figure class=\"{}\"><figcaption>{} <span>{}</span></figcaption>{}</figure>\n", size,
-      escaped(caption), escaped(more), svg);
+      "<figure class=\"{}\"><figcaption>{} <span>{}</span></figcaption>{}{}</figure>\n", size,
+      escaped(caption), escaped(more), wide, draw(Width::narrow));
 }
 
 std::string figures_html(const std::string& figures) {
@@ -107,8 +113,9 @@ std::string curves_html(const Record& record, const std::string& task, const Loo
                                                            "tokens_per_second"};
   std::string first, others;
   for (auto& quantity : quantities(record, task)) {
-    auto figure = figure_html(curve_figure(record, task, quantity, looks), quantity_label(quantity),
-                              "over steps");
+    auto figure =
+        figure_html([&](Width width) { return curve_figure(record, task, quantity, looks, width); },
+                    quantity_label(quantity), "over steps");
     auto condition = std::find(kConditions.begin(), kConditions.end(), quantity);
     (condition == kConditions.end() ? first : others) += figure;
   }
@@ -135,7 +142,7 @@ std::string task_html(const Record& record, const Table& table, const std::strin
   if (table.tasks.size() > 1) result += grid_html(task_grid(table, task));
   auto better = table.measure(task).larger_is_better ? "higher" : "lower";
   auto score = figure_html(
-      score_figure(table, task, looks), "Score, speed, memory",
+      [&](Width width) { return score_figure(table, task, looks, width); }, "Score, speed, memory",
       fmt::format("{} and further right is better; bars are one standard deviation over seeds",
                   better),
       "large");
@@ -159,22 +166,31 @@ std::string bench_html(const Record& record, const Looks& looks) {
   if (!record.growth.empty()) result += titled_grid(growth_grid(record), "h2");
   for (auto& mode : bench_modes(record)) {
     result += tag("h2", mode);
-    result +=
-        figures_html(figure_html(time_figure(record, mode, looks), "Time",
-                                 "bold: fused softmax; a ring: a mechanism overtakes it") +
-                     figure_html(memory_figure(record, mode, looks), "Memory", "peak of one call"));
-    for (auto& grid : mode_grids(record, mode)) result += titled_grid(grid, "h3");
+    result += figures_html(
+        figure_html([&](Width width) { return time_figure(record, mode, looks, width); }, "Time",
+                    "bold: fused softmax; a ring: a mechanism overtakes it") +
+        figure_html([&](Width width) { return memory_figure(record, mode, looks, width); },
+                    "Memory", "peak of one call"));
+    auto grids = mode_grids(record, mode);
+    for (auto& grid : grids)
+      result += tag("h3", grid.title) + note_html(grid.note) + grid_html(grid);
+    result += states_html(grids.front());
   }
   auto failures = bench_failure_grid(record);
   if (!failures.rows.empty()) result += reasons_html(failures);
   return result;
 }
 
+// A line breaks between the parts rather than in a date.
+std::string byline_html(const Record& record) {
+  std::vector<std::string> parts;
+  for (auto& part : heading_parts(record)) parts.push_back("<span>" + escaped(part) + "</span>");
+  return fmt::format("<p class=\"byline\">{}</p>\n", fmt::join(parts, " · "));
+}
+
 std::string body_html(const Record& record) {
   auto looks = looks_of(record);
-  auto result = tag("h1", record.title) +
-                fmt::format("<p class=\"byline\">{}</p>\n", escaped(heading_line(record))) +
-                card_html(record);
+  auto result = tag("h1", record.title) + byline_html(record) + card_html(record);
   if (record.cells.empty() && record.benchmarks.empty())
     result += note_html("Nothing has been scored yet.");
   if (!record.cells.empty()) result += arena_html(record, looks);

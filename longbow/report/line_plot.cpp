@@ -4,14 +4,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
+#include "longbow/report/legend.h"
 #include "longbow/report/svg.h"
 
 namespace longbow::reporting {
 namespace {
 
-constexpr double kWidth = 540, kLabelSpacing = 15;
-constexpr size_t kMostDots = 12;
+constexpr double kLabelSpacing = 15, kLongestLabel = 150, kAxisSpace = 46;
+constexpr size_t kMostDots = 12, kMostLabels = 20;
+
+using Points = std::vector<Series::Point>;
 
 bool drawable(const LinePlot& plot, const Series::Point& point) {
   if (!std::isfinite(point.x) || !std::isfinite(point.y)) return false;
@@ -19,10 +23,16 @@ bool drawable(const LinePlot& plot, const Series::Point& point) {
          (plot.y.scale.spacing == Spacing::linear || point.y > 0);
 }
 
-std::vector<Series::Point> drawn(const LinePlot& plot, const Series& series) {
-  std::vector<Series::Point> result;
-  for (auto& point : series.points)
-    if (drawable(plot, point)) result.push_back(point);
+// The runs of neighbours that have a place on the axes.
+std::vector<Points> pieces(const LinePlot& plot, const Series& series) {
+  std::vector<Points> result;
+  bool open = false;
+  for (auto& point : series.points) {
+    auto shown = drawable(plot, point);
+    if (shown && !open) result.emplace_back();
+    if (shown) result.back().push_back(point);
+    open = shown;
+  }
   return result;
 }
 
@@ -31,8 +41,7 @@ double clamped(const Frame& frame, double value) {
   return frame.py(std::clamp(value, scale.low, scale.high));
 }
 
-void draw_band(Drawing& drawing, const Frame& frame, const Series& series,
-               const std::vector<Series::Point>& points) {
+void draw_band(Drawing& drawing, const Frame& frame, const Series& series, const Points& points) {
   auto spreads = [](const Series::Point& point) { return point.high > point.low; };
   if (series.faint || points.size() < 2 || std::none_of(points.begin(), points.end(), spreads))
     return;
@@ -45,8 +54,7 @@ void draw_band(Drawing& drawing, const Frame& frame, const Series& series,
                           series.look.colour));
 }
 
-void draw_line(Drawing& drawing, const Frame& frame, const Series& series,
-               const std::vector<Series::Point>& points) {
+void draw_line(Drawing& drawing, const Frame& frame, const Series& series, const Points& points) {
   std::string path;
   for (auto& point : points)
     path += fmt::format("{:.1f},{:.1f} ", frame.px(point.x), frame.py(point.y));
@@ -54,21 +62,36 @@ void draw_line(Drawing& drawing, const Frame& frame, const Series& series,
   auto kind = series.faint ? "line faint" : series.look.bold ? "line bold" : "line";
   drawing.add(fmt::format(R"(<polyline points="{}" class="{}" style="stroke:{}{}"/>)", path, kind,
                           series.look.colour, dash));
-  if (points.size() > (series.faint ? 1 : kMostDots)) return;
+  auto few = series.points.size() <= kMostDots && !series.faint;
+  if (!few && points.size() > 1) return;
   for (auto& point : points)
     drawing.add(fmt::format(
-        R"(<circle cx="{:.1f}" cy="{:.1f}" r="{}" style="fill:{}"><title>{}: {}, {}</title></circle>)",
-        frame.px(point.x), frame.py(point.y), series.look.bold ? 4 : 3, series.look.colour,
-        escaped(series.label), escaped(frame.x.text(point.x)), escaped(frame.y.text(point.y))));
+        R"(<circle cx="{:.1f}" cy="{:.1f}" r="{}" {}><title>{}: {}, {}</title></circle>)",
+        frame.px(point.x), frame.py(point.y), series.look.bold ? 4 : 3,
+        dot_style(series.look.colour, series.hollow), escaped(series.label),
+        escaped(frame.x.text(point.x)), escaped(frame.y.text(point.y))));
 }
 
-struct EndLabel {
-  std::string words, colour;
+// One label for all series of a name, where its last point is.
+struct Label {
+  std::string words;
+  Look look;
   double x, y;
-  bool bold;
 };
 
-void draw_labels(Drawing& drawing, const Frame& frame, const std::vector<EndLabel>& labels) {
+std::vector<Label> labels_of(const LinePlot& plot, const Frame& frame) {
+  std::vector<Label> labels;
+  for (auto& series : plot.series) {
+    auto drawn = pieces(plot, series);
+    auto same = [&](const Label& label) { return label.words == series.label; };
+    if (series.faint || drawn.empty() || std::any_of(labels.begin(), labels.end(), same)) continue;
+    auto& last = drawn.back().back();
+    labels.push_back({series.label, series.look, frame.px(last.x), frame.py(last.y)});
+  }
+  return labels;
+}
+
+void draw_labels(Drawing& drawing, const Frame& frame, const std::vector<Label>& labels) {
   std::vector<double> wanted;
   for (auto& label : labels) wanted.push_back(label.y);
   auto places = spread(wanted, kLabelSpacing, frame.area.top, frame.area.bottom);
@@ -77,34 +100,37 @@ void draw_labels(Drawing& drawing, const Frame& frame, const std::vector<EndLabe
     auto x = frame.area.right + 14;
     drawing.add(fmt::format(
         R"(<polyline points="{:.1f},{:.1f} {:.1f},{:.1f} {:.1f},{:.1f}" class="leader" style="stroke:{}"/>)",
-        label.x + 5, label.y, x - 8, places[i], x - 3, places[i], label.colour));
+        label.x + 5, label.y, x - 8, places[i], x - 3, places[i], label.look.colour));
     drawing.text(x, places[i] + 4, label.words, Drawing::Anchor::start,
-                 label.bold ? "label strong" : "label", label.colour);
+                 label.look.bold ? "label strong" : "label", label.look.colour);
   }
 }
 
-void draw_legend(Drawing& drawing, const Frame& frame, const LinePlot& plot) {
-  std::vector<const Series*> kinds;
+// What lines and dots of each kind look like; nothing where there is one kind.
+std::vector<LegendEntry> kinds_of(const LinePlot& plot) {
+  std::vector<LegendEntry> kinds;
   for (auto& series : plot.series) {
-    auto known = [&](const Series* other) { return other->kind == series.kind; };
-    if (!series.kind.empty() && std::none_of(kinds.begin(), kinds.end(), known))
-      kinds.push_back(&series);
+    auto known = [&](const LegendEntry& kind) { return kind.words == series.kind; };
+    if (series.kind.empty() || std::any_of(kinds.begin(), kinds.end(), known)) continue;
+    using Sign = LegendEntry::Sign;
+    kinds.push_back({.words = series.kind,
+                     .look = {.colour = "currentColor", .dash = ""},
+                     .sign = series.points.size() > 1 ? Sign::line
+                             : series.hollow          ? Sign::ring
+                                                      : Sign::dot,
+                     .faint = series.faint});
   }
-  if (kinds.size() < 2) return;
-  auto x = frame.area.right;
-  for (auto kind = kinds.rbegin(); kind != kinds.rend(); ++kind) {
-    auto y = frame.area.top - 18;
-    drawing.text(x, y + 4, (*kind)->kind, Drawing::Anchor::end, "tick");
-    x -= text_width((*kind)->kind) + 6;
-    if ((*kind)->points.size() > 1) {
-      drawing.line(x - 26, y, x, y, (*kind)->faint ? "line faint key" : "line key");
-      x -= 42;
-    } else {
-      drawing.add(fmt::format(
-          R"(<circle cx="{:.1f}" cy="{:.1f}" r="3" style="fill:currentColor"/>)", x - 3, y));
-      x -= 22;
-    }
-  }
+  if (kinds.size() < 2) kinds.clear();
+  return kinds;
+}
+
+// Names from top to bottom of the right edge, as the lines end there.
+std::vector<LegendEntry> names_of(std::vector<Label> labels) {
+  std::stable_sort(labels.begin(), labels.end(),
+                   [](const Label& a, const Label& b) { return a.y < b.y; });
+  std::vector<LegendEntry> names;
+  for (auto& label : labels) names.push_back({.words = label.words, .look = label.look});
+  return names;
 }
 
 void draw_rings(Drawing& drawing, const Frame& frame, const LinePlot& plot) {
@@ -119,31 +145,47 @@ void draw_rings(Drawing& drawing, const Frame& frame, const LinePlot& plot) {
   }
 }
 
+struct Layout {
+  double width, height;
+  Box area;
+  bool labels_beside;
+};
+
+Layout layout_of(const LinePlot& plot, Width width) {
+  std::set<std::string> names;
+  double longest = 0;
+  for (auto& series : plot.series) {
+    if (series.faint) continue;
+    names.insert(series.label);
+    longest = std::max(longest, text_width(series.label));
+  }
+  auto wide = width == Width::wide;
+  auto beside = wide && names.size() <= kMostLabels && longest <= kLongestLabel;
+  auto total = wide ? 540.0 : 360.0;
+  auto rows = beside ? static_cast<double>(names.size()) : 0;
+  auto height = wide ? std::max(330.0, 100 + kLabelSpacing * rows) : 280.0;
+  auto last = plot.x.marks.empty() ? 0 : text_width(plot.x.text(plot.x.marks.back())) / 2;
+  auto margin = beside ? std::max(60.0, 24 + longest) : std::max(12.0, last);
+  return {
+      total, height, {widest_text(plot.y) + 14, 36, total - margin, height - kAxisSpace}, beside};
+}
+
 }  // namespace
 
-std::string line_plot(const LinePlot& plot) {
-  auto labelled = static_cast<double>(std::count_if(
-      plot.series.begin(), plot.series.end(), [](const Series& series) { return !series.faint; }));
-  double margin = 60;
-  for (auto& series : plot.series) margin = std::max(margin, 24 + text_width(series.label));
-  auto height = std::max(330.0, 100 + kLabelSpacing * labelled);
-  Frame frame{.area = {66, 36, kWidth - margin, height - 46}, .x = plot.x, .y = plot.y};
-  Drawing drawing(kWidth, height, plot.title, plot.description);
+std::string line_plot(const LinePlot& plot, Width width) {
+  auto layout = layout_of(plot, width);
+  Frame frame{.area = layout.area, .x = plot.x, .y = plot.y};
+  Drawing drawing(layout.width, layout.height, plot.title, plot.description, width);
   frame.draw(drawing);
-  std::vector<EndLabel> labels;
-  for (auto& series : plot.series) draw_band(drawing, frame, series, drawn(plot, series));
-  for (auto& series : plot.series) {
-    auto points = drawn(plot, series);
-    if (points.empty()) continue;
-    draw_line(drawing, frame, series, points);
-    auto same = [&](const EndLabel& label) { return label.words == series.label; };
-    if (!series.faint && std::none_of(labels.begin(), labels.end(), same))
-      labels.push_back({series.label, series.look.colour, frame.px(points.back().x),
-                        frame.py(points.back().y), series.look.bold});
-  }
+  for (auto& series : plot.series)
+    for (auto& points : pieces(plot, series)) draw_band(drawing, frame, series, points);
+  for (auto& series : plot.series)
+    for (auto& points : pieces(plot, series)) draw_line(drawing, frame, series, points);
   draw_rings(drawing, frame, plot);
-  draw_labels(drawing, frame, labels);
-  draw_legend(drawing, frame, plot);
+  auto labels = labels_of(plot, frame);
+  if (layout.labels_beside) draw_labels(drawing, frame, labels);
+  draw_legend(drawing, kinds_of(plot));
+  if (!layout.labels_beside) draw_legend(drawing, names_of(labels));
   return drawing.str();
 }
 

@@ -5,6 +5,7 @@
 
 #include "longbow/report/palette.h"
 #include "longbow/report/scale.h"
+#include "longbow/report/svg.h"
 
 namespace longbow::reporting {
 
@@ -16,7 +17,8 @@ struct Series {
     double x, y, low, high;
   };
   std::vector<Point> points;
-  bool faint = false;  // drawn thin and without its own label
+  bool faint = false;   // drawn thin and without its own label
+  bool hollow = false;  // its points are rings
 };
 
 struct Ring {  // a marked point, for a crossover
@@ -31,8 +33,9 @@ struct LinePlot {
   std::vector<Ring> rings;
 };
 
-// Lines with a band from low to high, labelled at their right ends; a legend explains the kinds.
-// Points that have no place on the axis (a zero on a logarithm) are left out.
-std::string line_plot(const LinePlot& plot);
+// Lines with a band from low to high. They are labelled at their right ends where there is room,
+// and else, as on a narrow screen, by a legend below; a legend explains the kinds too. A point that
+// has no place on the axis (NaN, a zero on a logarithm) is a gap.
+std::string line_plot(const LinePlot& plot, Width width = Width::wide);
 
 }  // namespace longbow::reporting

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "longbow/report/record.h"
 
@@ -121,6 +122,29 @@ size_t columns_of(const std::string& utf8) {
     columns += in_any(code, kNone) ? 0 : in_any(code, kTwo) ? 2 : 1;
   }
   return columns;
+}
+
+std::string shortened(const std::string& utf8, size_t columns) {
+  if (columns_of(utf8) <= columns) return utf8;
+  std::vector<std::string> characters;
+  for (size_t at = 0; at < utf8.size();) {
+    const auto start = at;
+    next_character(utf8, at);
+    characters.push_back(utf8.substr(start, at - start));
+  }
+  // Takes characters from either end in turn, two from the front for each from the back.
+  std::string front, back;
+  size_t first = 0, last = characters.size(), room = columns > 0 ? columns - 1 : 0;
+  for (size_t turn = 0; first < last; ++turn) {
+    const auto& next = turn % 3 == 2 ? characters[last - 1] : characters[first];
+    if (columns_of(next) > room) break;
+    room -= columns_of(next);
+    if (turn % 3 == 2)
+      back = characters[--last] + back;
+    else
+      front += characters[first++];
+  }
+  return front + "…" + back;
 }
 
 std::string padded(const std::string& utf8, size_t columns) {

@@ -31,5 +31,8 @@ std::string exact_text(double value);  // the shortest text that reads back as t
 // Columns that a text takes on a terminal: accents none, characters of East Asia two.
 size_t columns_of(const std::string& utf8);
 std::string padded(const std::string& utf8, size_t columns);  // with blanks behind it
+// At most so many columns: of a longer text the middle is left out, since names often differ at
+// their ends.
+std::string shortened(const std::string& utf8, size_t columns);
 
 }  // namespace longbow::reporting

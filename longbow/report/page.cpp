@@ -20,7 +20,7 @@ const char* page_style() {
 body { margin: 0 auto; max-width: 1120px; padding: 48px 32px 80px; background: var(--paper); color: var(--ink);
   font: 15px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif }
 h1 { margin: 0 0 4px; font-size: 30px; font-weight: 650; letter-spacing: -.02em }
-.byline { margin: 0; color: var(--soft) }
+.byline { margin: 0; max-width: none; color: var(--soft) } .byline span { display: inline-block }
 h2 { margin: 56px 0 4px; font-size: 21px; font-weight: 620; letter-spacing: -.01em }
 h3 { margin: 32px 0 4px; font-size: 16px; font-weight: 600 }
 p { margin: 0 0 14px; max-width: 74ch } .soft { color: var(--soft) }
@@ -52,7 +52,8 @@ figure { margin: 0 } figure.large { max-width: 860px; margin: 20px 0 } figcaptio
 figcaption span { color: var(--soft); font-weight: 400 }
 svg { display: block; width: 100%; height: auto; overflow: visible; font: 12.5px system-ui, -apple-system, "Segoe UI", Roboto, Arial, sans-serif }
 svg .rule { stroke: var(--rule) } svg .axis { stroke: var(--soft) }
-svg .tick, svg .axis-label { fill: var(--soft) }
+svg .tick, svg .axis-label { fill: var(--soft) } svg .halo { stroke: var(--paper); stroke-width: 3px; paint-order: stroke }
+svg.narrow { display: none } figure.small svg.wide { max-width: 620px }
 svg .label { font-weight: 500; stroke: var(--paper); stroke-width: 3px; paint-order: stroke; stroke-linejoin: round }
 svg .strong { font-weight: 700 }
 svg .line { fill: none; stroke-width: 1.9; stroke-linejoin: round; stroke-linecap: round }
@@ -60,8 +61,23 @@ svg .bold { stroke-width: 3.6 } svg .faint { stroke-width: 1.1; opacity: .5 } sv
 svg .band { opacity: .14 } svg .leader { fill: none; opacity: .45 }
 svg .drop { stroke-dasharray: 2 4; opacity: .6 } svg .ring { fill: var(--paper); stroke-width: 2.2 }
 svg .bubble { fill: var(--colour); fill-opacity: .28; stroke: var(--colour); stroke-width: 1.6 }
-svg .hollow { fill: none } svg .bar { fill: none; stroke-width: 1.4 } svg .level { stroke: var(--soft); stroke-dasharray: 5 4 }
+svg .hollow { fill: none } svg .hollow-dot { fill: var(--paper); stroke-width: 1.8 } svg .bar { fill: none; stroke-width: 1.4 } svg .level { stroke: var(--soft); stroke-dasharray: 5 4 }
 footer { margin-top: 64px; color: var(--soft); font-size: 13px }
+@media screen and (max-width: 720px) {
+  body { padding: 24px 16px 56px } h1 { font-size: 25px; overflow-wrap: anywhere } h2 { margin-top: 40px }
+  svg.wide { display: none } svg.narrow { display: block; max-width: 480px }
+  .card { grid-template-columns: repeat(auto-fill, minmax(140px, 1fr)); gap: 10px 20px; padding: 14px 16px }
+  th, td { padding: 7px 10px }
+  th:first-child, td:first-child { position: sticky; left: 0; z-index: 1; max-width: 40vw; white-space: normal;
+    overflow-wrap: break-word; background: var(--paper); box-shadow: 1px 0 var(--rule) }
+  tbody tr:hover td:first-child { background: var(--mark) }
+  .reasons thead { display: none } .reasons, .reasons tbody, .reasons tr { display: block }
+  .reasons tr { padding: 8px 0; border-bottom: 1px solid var(--rule) }
+  .reasons td { display: inline-block; padding: 1px 12px 1px 0; border: 0 }
+  .reasons td:first-child { position: static; max-width: none; box-shadow: none; font-weight: 600 }
+  .reasons td[data-name=seeds]::before { content: "seeds "; color: var(--soft) }
+  .reasons td[data-name=lengths]::before { content: "N = "; color: var(--soft) }
+  .reasons td.reason { display: block; min-width: 0; color: var(--soft) } }
 )";
 }
 

@@ -20,7 +20,8 @@ size_t preferred(const std::string& name) {
 }  // namespace
 
 std::map<std::string, Look> palette(std::vector<std::string> names) {
-  constexpr std::array<const char*, 4> kDashes = {"", "7 3", "2 3", "9 3 2 3"};
+  constexpr std::array<const char*, 6> kDashes = {"",        "7 3",         "2 3",
+                                                  "9 3 2 3", "9 3 2 3 2 3", "16 5"};
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   std::map<std::string, Look> looks;

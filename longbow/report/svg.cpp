@@ -5,7 +5,14 @@
 #include <algorithm>
 #include <numeric>
 
+#include "longbow/report/number.h"
+
 namespace longbow::reporting {
+namespace {
+
+constexpr double kLetter = 6.9;
+
+}  // namespace
 
 std::string escaped(const std::string& text) {
   std::string result;
@@ -33,13 +40,6 @@ std::string escaped(const std::string& text) {
   return result;
 }
 
-Drawing::Drawing(double width, double height, const std::string& title,
-                 const std::string& description) {
-  body_ = fmt::format(
-      R"(<svg viewBox="0 0 {:.0f} {:.0f}" xmlns="http://www.w3.org/2000/svg" role="img"><title>{}</title><desc>{}</desc>)",
-      width, height, escaped(title), escaped(description));
-}
-
 void Drawing::line(double x1, double y1, double x2, double y2, const std::string& style_class) {
   add(fmt::format(R"(<line x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}" class="{}"/>)", x1, y1,
                   x2, y2, style_class));
@@ -54,8 +54,36 @@ void Drawing::text(double x, double y, const std::string& words, Anchor anchor,
 }
 
 std::string Drawing::str() const {
-  return body_ + "</svg>";
+  auto kind = style_class_.empty() ? "" : fmt::format(R"(class="{}" )", style_class_);
+  return fmt::format(
+             R"(<svg {}viewBox="0 0 {:.0f} {:.0f}" xmlns="http://www.w3.org/2000/svg" role="img"><title>{}</title><desc>{}</desc>)",
+             kind, width_, height_, escaped(title_), escaped(description_)) +
+         body_ + "</svg>";
 }
+
+namespace {
+
+std::string axis_words(const Axis& axis) {
+  return axis.scale.spacing == Spacing::logarithmic ? axis.label + " (log scale)" : axis.label;
+}
+
+// Every how many-th mark is labelled, so that no label touches the next.
+size_t label_stride(const Frame& frame) {
+  auto& marks = frame.x.marks;
+  auto touches = [&](size_t stride) {
+    for (size_t i = stride; i < marks.size(); i += stride) {
+      auto room = frame.px(marks[i]) - frame.px(marks[i - stride]);
+      auto words = text_width(frame.x.text(marks[i])) + text_width(frame.x.text(marks[i - stride]));
+      if (room < words / 2 + 12) return true;
+    }
+    return false;
+  };
+  size_t stride = 1;
+  while (stride < marks.size() && touches(stride)) ++stride;
+  return stride;
+}
+
+}  // namespace
 
 void Frame::draw(Drawing& drawing) const {
   using Anchor = Drawing::Anchor;
@@ -63,19 +91,35 @@ void Frame::draw(Drawing& drawing) const {
     drawing.line(area.left, py(mark), area.right, py(mark), "rule");
     drawing.text(area.left - 8, py(mark) + 4, y.text(mark), Anchor::end, "tick");
   }
-  for (auto mark : x.marks) {
-    drawing.line(px(mark), area.top, px(mark), area.bottom, "rule");
-    drawing.text(px(mark), area.bottom + 18, x.text(mark), Anchor::middle, "tick");
+  auto stride = label_stride(*this);
+  for (size_t i = 0; i < x.marks.size(); ++i) {
+    auto at = px(x.marks[i]);
+    drawing.line(at, area.top, at, area.bottom, "rule");
+    if (i % stride == 0)
+      drawing.text(at, area.bottom + 18, x.text(x.marks[i]), Anchor::middle, "tick");
   }
   drawing.line(area.left, area.bottom, area.right, area.bottom, "axis");
-  drawing.text(area.right, area.bottom + 38, x.label, Anchor::end, "axis-label");
-  drawing.text(0, area.top - 14, y.label, Anchor::start, "axis-label");
+  drawing.text(area.right, area.bottom + 38, axis_words(x), Anchor::end, "axis-label");
+  drawing.text(0, area.top - 14, axis_words(y), Anchor::start, "axis-label");
+}
+
+std::string dot_style(const std::string& colour, bool hollow) {
+  return hollow ? fmt::format(R"(class="hollow-dot" style="stroke:{}")", colour)
+                : fmt::format(R"(style="fill:{}")", colour);
 }
 
 double text_width(const std::string& words) {
-  auto letters =
-      std::count_if(words.begin(), words.end(), [](char c) { return (c & 0xC0) != 0x80; });
-  return 6.9 * static_cast<double>(letters);
+  return kLetter * static_cast<double>(columns_of(words));
+}
+
+size_t letters_in(double width) {
+  return static_cast<size_t>(std::max(0.0, width / kLetter + 1e-6));
+}
+
+double widest_text(const Axis& axis) {
+  double width = 0;
+  for (auto mark : axis.marks) width = std::max(width, text_width(axis.text(mark)));
+  return width;
 }
 
 std::vector<double> spread(std::vector<double> wanted, double spacing, double low, double high) {

@@ -19,19 +19,35 @@ struct Box {
   }
 };
 
+// A figure is drawn twice, and the page shows the one that fits the screen.
+enum class Width { wide, narrow };
+
 class Drawing {
  public:
-  Drawing(double width, double height, const std::string& title, const std::string& description);
+  Drawing(double width, double height, const std::string& title, const std::string& description,
+          const std::string& style_class = "")
+      : width_(width),
+        height_(height),
+        title_(title),
+        description_(description),
+        style_class_(style_class) {}
+  Drawing(double width, double height, const std::string& title, const std::string& description,
+          Width kind)
+      : Drawing(width, height, title, description, kind == Width::wide ? "wide" : "narrow") {}
 
   enum class Anchor { start, middle, end };
   void add(const std::string& element) { body_ += element; }
   void line(double x1, double y1, double x2, double y2, const std::string& style_class);
   void text(double x, double y, const std::string& words, Anchor anchor,
             const std::string& style_class, const std::string& colour = "");
-  std::string str() const;  // <svg>…</svg>
+  double width() const { return width_; }
+  double height() const { return height_; }
+  void grow(double height) { height_ += height; }  // room below what there is
+  std::string str() const;                         // <svg>…</svg>
 
  private:
-  std::string body_;
+  double width_, height_;
+  std::string title_, description_, style_class_, body_;
 };
 
 // A plotting area with its axes, in the coordinates of the drawing.
@@ -40,10 +56,16 @@ struct Frame {
   Axis x, y;
   double px(double value) const { return area.left + x.scale.at(value) * area.width(); }
   double py(double value) const { return area.bottom - y.scale.at(value) * area.height(); }
-  void draw(Drawing& drawing) const;  // grid lines, tick labels, axis labels
+  // Grid lines, tick labels where they have room, axis labels, which say where a scale is
+  // logarithmic.
+  void draw(Drawing& drawing) const;
 };
 
+std::string dot_style(const std::string& colour, bool hollow);  // the style of a circle
+
 double text_width(const std::string& words);  // an estimate at the size of figure labels
+size_t letters_in(double width);              // that fit
+double widest_text(const Axis& axis);         // of its tick labels
 
 // Moves label centres apart to `spacing` while keeping their order and staying in low..high where
 // they fit.

@@ -41,6 +41,7 @@ Summary summary_of(const std::string& mechanism, const std::string& task,
     if (!succeeded(cell)) {
       if (good.empty() && (cell.status != "pending" || summary.status == "not run"))
         summary.status = outcome(cell);
+      if (good.empty() && !cell.metric.empty()) summary.measure = measure_of(cell);
       continue;
     }
     good.push_back(&cell);
@@ -104,6 +105,8 @@ const Summary& Table::at(const std::string& mechanism, const std::string& task) 
 Measure Table::measure(const std::string& task) const {
   for (auto& summary : summaries)
     if (summary.task == task && summary.score) return summary.measure;
+  for (auto& summary : summaries)
+    if (summary.task == task && summary.measure.name != Measure{}.name) return summary.measure;
   return {};
 }
 

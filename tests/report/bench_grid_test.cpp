@@ -28,6 +28,12 @@ TEST(BenchGrid, WhatWasNotMeasuredSaysSo) {
   auto failures = bench_failure_grid(sample::bench());
   ASSERT_EQ(failures.rows.size(), 1u);
   EXPECT_EQ(failures.rows[0][4].text, "needs 16 GiB");
+  auto record = sample::bench();
+  record.benchmarks.push_back(record.benchmarks.back());
+  record.benchmarks.back().length = 8192;
+  failures = bench_failure_grid(record);
+  ASSERT_EQ(failures.rows.size(), 1u);
+  EXPECT_EQ(failures.rows[0][2].text, "4096, 8192");
 }
 
 TEST(BenchGrid, GrowthShowsExponentsCrossoverAndSpeedAtTheLongestSharedLength) {

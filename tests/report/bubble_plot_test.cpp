@@ -4,6 +4,8 @@
 
 #include <cmath>
 #include <regex>
+#include <string>
+#include <vector>
 
 #include "tests/report/sample.h"
 
@@ -77,6 +79,36 @@ TEST(BubblePlot, LabelsOfNeighboursDoNotShareAPlace) {
   std::sregex_iterator match(svg.begin(), svg.end(), pattern);
   auto first = (*match)[1].str();
   EXPECT_NE(first, (*++match)[1].str());
+}
+
+// Forty bubbles in one place have no room for forty names.
+TEST(BubblePlot, WhatHasNoRoomForANameHasANumber) {
+  auto input = plot();
+  const auto bubble = input.bubbles[0];
+  input.bubbles.clear();
+  for (int i = 0; i < 40; ++i) {
+    input.bubbles.push_back(bubble);
+    input.bubbles.back().label = "mechanism " + std::to_string(10 + i);
+  }
+  for (auto width : {Width::wide, Width::narrow}) {
+    auto svg = bubble_plot(input, width);
+    EXPECT_EQ(sample::unbalanced(svg), "");
+    for (auto& each : input.bubbles)
+      EXPECT_EQ(sample::count(svg, ">" + each.label + "<"), 1u) << each.label;
+    EXPECT_EQ(sample::count(svg, ">1<"), 2u) << "beside the bubble and in the legend";
+  }
+}
+
+TEST(BubblePlot, BaselinesAtOneHeightAreReadOneAboveTheOther) {
+  auto input = plot();
+  input.levels = {{"first", 52}, {"second", 52}};
+  auto svg = bubble_plot(input);
+  std::regex pattern("y=\"([0-9.]+)\"[^>]*>(first|second)<");
+  std::vector<double> heights;
+  for (std::sregex_iterator match(svg.begin(), svg.end(), pattern), end; match != end; ++match)
+    heights.push_back(std::stod((*match)[1]));
+  ASSERT_EQ(heights.size(), 2u);
+  EXPECT_GE(std::abs(heights[0] - heights[1]), 14);
 }
 
 TEST(BubblePlot, ABaselineIsALineOrAnArrowOutsideTheAxis) {

@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <regex>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "tests/report/sample.h"
 
 namespace longbow::reporting {
@@ -99,7 +104,66 @@ TEST(Figures, ATestScoreIsADotWithoutASecondLabel) {
   auto svg = curve_figure(record, "t", "loss", looks_of(record));
   EXPECT_EQ(sample::count(svg, ">only<"), 1u) << svg;
   EXPECT_EQ(sample::count(svg, "line key"), 1u) << svg;
-  EXPECT_EQ(sample::count(svg, "fill:currentColor"), 1u) << svg;
+  EXPECT_EQ(sample::count(svg, "stroke:currentColor"), 2u) << "a line and a ring: " << svg;
+  EXPECT_EQ(sample::count(svg, "hollow-dot"), 2u) << "the score and its key: " << svg;
+}
+
+// Without evaluations on the way, the training is what there is to see.
+TEST(Figures, TrainingIsFaintOnlyBesideAnotherLine) {
+  auto record = sample::arena();
+  auto svg = curve_figure(record, "listops", "loss", looks_of(record));
+  EXPECT_EQ(sample::count(svg, "class=\"line faint\""), 1u) << svg;
+  record.curves[1].points.pop_back();
+  svg = curve_figure(record, "listops", "loss", looks_of(record));
+  EXPECT_EQ(sample::count(svg, "class=\"line faint\""), 0u) << svg;
+}
+
+std::vector<std::string> axis_ticks(const std::string& svg) {
+  std::vector<std::string> found;
+  std::regex pattern("text-anchor=\"middle\" class=\"tick\">([^<]*)<");
+  for (std::sregex_iterator match(svg.begin(), svg.end(), pattern), end; match != end; ++match)
+    found.push_back((*match)[1]);
+  return found;
+}
+
+TEST(Figures, StepsAreWholeAndAtLeastThree) {
+  Record record;
+  for (auto& points : {std::vector<std::pair<double, double>>{{3, 1}},
+                       {{1, 1}, {2, 1}},
+                       {{1, 1}, {3, 2}},
+                       {{0, 1}},
+                       {{100, 1}, {101, 1}}}) {
+    record.curves = {
+        {.label = "a", .task = "t", .quantity = "loss", .split = "train", .points = points}};
+    for (auto width : {Width::wide, Width::narrow}) {
+      auto found = axis_ticks(curve_figure(record, "t", "loss", looks_of(record), width));
+      EXPECT_GE(found.size(), 3u) << points[0].first;
+      for (auto& tick : found) EXPECT_EQ(tick.find('.'), std::string::npos) << tick;
+    }
+  }
+}
+
+TEST(Figures, LengthsHaveAtLeastThreeTicks) {
+  auto record = sample::bench();
+  const auto found = [&](Width width) {
+    return axis_ticks(time_figure(record, "forward", looks_of(record), width));
+  };
+  EXPECT_EQ(found(Width::wide), (std::vector<std::string>{"256", "1024", "4096"}));
+  std::erase_if(record.benchmarks, [](const Benchmark& row) { return row.length == 1024; });
+  EXPECT_EQ(found(Width::wide), (std::vector<std::string>{"256", "1024", "4096"}));
+  std::erase_if(record.benchmarks, [](const Benchmark& row) { return row.length != 256; });
+  EXPECT_EQ(found(Width::wide), (std::vector<std::string>{"128", "256", "512"}));
+  EXPECT_EQ(found(Width::narrow), found(Width::wide));
+}
+
+TEST(Figures, SayWhereAnAxisIsLogarithmic) {
+  auto bench = sample::bench(), arena = sample::arena();
+  auto svg = time_figure(bench, "forward", looks_of(bench));
+  EXPECT_NE(svg.find(">time of one call (log scale)<"), std::string::npos);
+  EXPECT_NE(svg.find(">sequence length (log scale)<"), std::string::npos);
+  svg = score_figure(summarize(arena), "listops", looks_of(arena));
+  EXPECT_NE(svg.find(">tokens per second (log scale)<"), std::string::npos);
+  EXPECT_NE(svg.find(">accuracy %<"), std::string::npos);
 }
 
 TEST(Figures, LossComesFirst) {

@@ -95,7 +95,7 @@ TEST(Grid, TasksOfDifferentMetricsStandInOneTable) {
   EXPECT_EQ(row(grid, "softmax")[2].tone, Tone::best);
   EXPECT_EQ(row(grid, "softmax")[1].tone, Tone::best);
   EXPECT_EQ(row(grid, "majority")[2].text, "–");
-  EXPECT_TRUE(grid.note.starts_with("Larger is better for listops; smaller is better for markov. "))
+  EXPECT_TRUE(grid.note.starts_with("Larger is better for listops; smaller is better for markov."))
       << grid.note;
 }
 
@@ -124,6 +124,27 @@ TEST(Grid, WhatAMechanismCannotDoIsNoFailure) {
   EXPECT_EQ(cell.hint, "seed 0: fnet is not causal");
 }
 
+TEST(Grid, DeviationsAreExplainedWhereThereAreSome) {
+  auto record = sample::arena();
+  EXPECT_EQ(overview_grid(summarize(record)).note,
+            "Mean ± standard deviation over seeds where there are several.");
+  record.cells = {sample::cell("softmax", "listops", 0, 0.5)};
+  EXPECT_EQ(overview_grid(summarize(record)).note, "");
+}
+
+TEST(Grid, SeedsThatFailedAlikeAreOneRow) {
+  auto record = sample::arena();
+  for (int64_t seed : {1, 2}) {
+    record.cells.push_back(
+        sample::failure("reformer", "listops", "OOM", seed == 1 ? "needs 9 GiB" : "needs 10 GiB"));
+    record.cells.back().seed = seed;
+  }
+  auto grid = failure_grid(summarize(record));
+  ASSERT_EQ(grid.rows.size(), 2u);
+  EXPECT_EQ(grid.rows[0][2].text, "0, 1");
+  EXPECT_EQ(grid.rows[1][2].text, "2");
+}
+
 // Of three mechanisms on two tasks: one cell of every kind.
 TEST(Grid, CellsWithoutAScoreDifferInWordAndTone) {
   Record record;
@@ -144,8 +165,8 @@ TEST(Grid, CellsWithoutAScoreDifferInWordAndTone) {
   EXPECT_EQ(cell("fnet", 1), std::pair(std::string("n.a."), Tone::refused));
   EXPECT_EQ(cell("fnet", 2), std::pair(std::string("not run"), Tone::pending));
   EXPECT_EQ(state_sentence(grid),
-            "pending: not run yet; n.a.: the mechanism cannot do the task; FAIL: ended without a "
-            "score; OOM: ran out of memory.");
+            "pending: not run yet; n.a.: the mechanism cannot do the task; FAIL: failed, for the "
+            "reason below; OOM: ran out of memory.");
   EXPECT_EQ(table.failures.size(), 3u) << "what is pending has not failed";
   EXPECT_EQ(state_sentence(overview_grid(summarize({}))), "");
 }

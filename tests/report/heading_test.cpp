@@ -33,7 +33,8 @@ TEST(Heading, ABenchNamesItsModes) {
 
 TEST(Heading, StandsBelowTheTitleOfPageAndMarkdown) {
   const auto record = sample::arena();
-  EXPECT_NE(to_html(record).find("<h1>lra-small</h1>\n<p class=\"byline\">longbow arena · listops"),
+  EXPECT_NE(to_html(record).find("<h1>lra-small</h1>\n<p class=\"byline\"><span>longbow "
+                                 "arena</span> · <span>listops</span>"),
             std::string::npos);
   EXPECT_NE(to_html(record).find("<title>lra-small</title>"), std::string::npos);
   EXPECT_TRUE(to_markdown(record).starts_with("# lra-small\n\nlongbow arena · listops"))

@@ -38,13 +38,24 @@ TEST(Html, CellsWithoutAScoreLookDifferentAndAreExplained) {
   auto html = to_html(record);
   for (const auto* state :
        {R"(<span class="state oom">OOM</span> ran out of memory)",
-        R"(<span class="state failed">FAIL</span> ended without a score)",
+        R"(<span class="state failed">FAIL</span> failed, for the reason below)",
         R"(<span class="state refused">n.a.</span> the mechanism cannot do the task)",
         R"(<span class="state pending">pending</span> not run yet)"})
     EXPECT_NE(html.find(state), std::string::npos) << state;
   for (const auto* sign :
        {".pending::before", ".refused::before", ".failed::before", ".oom::before"})
     EXPECT_NE(html.find(sign), std::string::npos) << sign;
+}
+
+TEST(Html, ANarrowScreenHasFiguresAndTablesOfItsOwn) {
+  auto html = to_html(sample::arena());
+  auto wide = sample::count(html, "<svg class=\"wide\"");
+  EXPECT_GT(wide, 0u);
+  EXPECT_EQ(sample::count(html, "<svg class=\"narrow\" viewBox=\"0 0 360 "), wide);
+  for (const auto* rule : {"svg.narrow { display: none }", "@media screen and (max-width: 720px)",
+                           "svg.wide { display: none } svg.narrow { display: block;",
+                           "th:first-child, td:first-child { position: sticky; left: 0;"})
+    EXPECT_NE(html.find(rule), std::string::npos) << rule;
 }
 
 TEST(Html, NoTextOfARecordBecomesMarkup) {
@@ -74,7 +85,8 @@ TEST(Html, ARunWithoutAScoreShowsItsCurves) {
   record.cells.clear();
   record.config = "task: listops\n";
   auto html = to_html(record);
-  EXPECT_EQ(sample::count(html, "<svg"), 1u);
+  EXPECT_EQ(sample::count(html, "<svg class=\"wide\""), 1u);
+  EXPECT_EQ(sample::count(html, "<svg class=\"narrow\""), 1u);
   EXPECT_NE(html.find("<pre>task: listops"), std::string::npos);
 }
 

@@ -43,6 +43,43 @@ TEST(LinePlot, LeavesOutPointsWithoutAPlaceOnALogarithm) {
   EXPECT_EQ(svg.find("inf"), std::string::npos);
 }
 
+TEST(LinePlot, AMissingPointIsAGap) {
+  auto input = plot(Spacing::linear);
+  input.series = {series("a")};
+  auto& points = input.series[0].points;
+  for (double x = 20; x < 60; x += 10) points.push_back({x, 30, 30, 30});
+  EXPECT_EQ(sample::count(line_plot(input), "class=\"line\""), 1u);
+  points[4].y = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(sample::count(line_plot(input), "class=\"line\""), 2u);
+}
+
+TEST(LinePlot, NamesStandBelowWhereThereIsNoRoomBesideTheLines) {
+  auto input = plot(Spacing::linear);
+  input.series = {series("a"), series("b")};
+  const auto keys = [&](Width width) { return sample::count(line_plot(input, width), "line key"); };
+  EXPECT_EQ(keys(Width::wide), 0u);
+  EXPECT_EQ(keys(Width::narrow), 2u);
+  input.series.push_back(series("linformer with keys and values of its own"));
+  EXPECT_EQ(keys(Width::wide), 3u);
+  input.series.resize(2);
+  for (int i = 0; i < 40; ++i) input.series.push_back(series("m" + std::to_string(i)));
+  EXPECT_EQ(keys(Width::wide), 42u);
+}
+
+TEST(LinePlot, LabelsOfTicksDoNotTouch) {
+  auto input = plot(Spacing::linear);
+  input.series = {series("a")};
+  input.x = {.label = "axis",
+             .scale = {Spacing::linear, 0, 100000},
+             .marks = {},
+             .text = [](double value) { return std::to_string(static_cast<int>(value)); }};
+  for (int i = 0; i <= 100000; i += 5000) input.x.marks.push_back(i);
+  const auto svg = line_plot(input, Width::narrow);
+  const auto labels = sample::count(svg, "text-anchor=\"middle\"");
+  EXPECT_GE(labels, 3u);
+  EXPECT_LE(labels, 7u);
+}
+
 TEST(LinePlot, ExplainsKindsOnlyWhenThereAreSeveral) {
   auto input = plot(Spacing::linear);
   input.series = {series("a"), series("a")};

@@ -22,10 +22,10 @@ TEST(Palette, EightNamesHaveEightColours) {
 
 TEST(Palette, BeyondEightADashTellsThemApart) {
   std::vector<std::string> names;
-  for (int i = 0; i < 24; ++i) names.push_back("mechanism" + std::to_string(i));
+  for (int i = 0; i < 48; ++i) names.push_back("mechanism" + std::to_string(i));
   std::set<std::pair<std::string, std::string>> looks;
   for (auto& [name, look] : palette(names)) looks.emplace(look.colour, look.dash);
-  EXPECT_EQ(looks.size(), 24u);
+  EXPECT_EQ(looks.size(), 48u);
 }
 
 TEST(Palette, FusedSoftmaxIsBoldInTheColourOfTheText) {

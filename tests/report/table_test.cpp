@@ -41,6 +41,15 @@ TEST(Table, AFailedSeedIsCounted) {
   EXPECT_EQ(table.failures.back().reason, "no reason was recorded");
 }
 
+TEST(Table, AMetricIsKnownWithoutAScore) {
+  Record record;
+  record.cells = {sample::failure("softmax", "markov", "FAIL", "perplexity is not finite")};
+  EXPECT_EQ(summarize(record).measure("markov").heading(), "score");
+  record.cells[0].metric = "perplexity";
+  EXPECT_EQ(summarize(record).measure("markov").heading(), "perplexity");
+  EXPECT_FALSE(summarize(record).measure("markov").larger_is_better);
+}
+
 TEST(Table, APendingSeedIsCountedAndHidesNoFailure) {
   auto record = sample::arena();
   record.cells.push_back(sample::failure("linformer", "listops", "pending", ""));
