@@ -4,19 +4,39 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <string_view>
+#include <unordered_map>
 
 #include "longbow/core/fields.h"
 #include "longbow/core/file.h"
+#include "longbow/core/limits.h"
 
 namespace longbow {
 namespace {
 
 namespace fs = std::filesystem;
 
+// What is no config is refused before it is in memory as a whole.
+std::string read_config(const std::string& path) {
+  std::string text;
+  read_in_parts(path, [&](std::string_view part) {
+    if (text.size() + part.size() > kMostConfigBytes)
+      throw UserError({path, 0}, fmt::format("longer than {} bytes", kMostConfigBytes),
+                      "a config is short; is this another file?");
+    text += part;
+  });
+  return text;
+}
+
 void merge_entries(Node& under, const Node& over) {
+  std::unordered_map<std::string, size_t> at;
+  for (size_t i = 0; i < under.entries.size(); ++i) at.emplace(under.entries[i].first, i);
   for (const auto& [key, value] : over.entries) {
-    auto& slot = under[key];
-    slot = merged(slot, value);
+    const auto [found, is_new] = at.emplace(key, under.entries.size());
+    if (is_new)
+      under.entries.emplace_back(key, value);
+    else
+      under.entries[found->second].second = merged(under.entries[found->second].second, value);
   }
 }
 
@@ -54,7 +74,7 @@ Node load(const std::string& path, const std::string& text, std::vector<fs::path
   std::erase_if(node.entries, [](const auto& entry) { return entry.first == "base"; });
   std::string base_text;
   try {
-    base_text = read_file(base_path);
+    base_text = read_config(base_path);
   } catch (const UserError& error) {
     throw UserError(place, fmt::format("base {}", error.what()),
                     "the path is relative to this file");
@@ -78,7 +98,7 @@ std::vector<std::string> split_key(const std::string& key) {
 }  // namespace
 
 Node load_config(const std::string& path) {
-  return load(path, read_file(path), {});
+  return load(path, read_config(path), {});
 }
 
 Node merged(const Node& under, const Node& over) {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "longbow/core/listing.h"
+
 namespace longbow::detail {
 namespace {
 
@@ -35,7 +37,8 @@ void check_range(const Node& node, const std::string& what, double value, const 
 }
 
 void fail_range(const Node& node, const std::string& what, const Range& limits) {
-  throw UserError(node.place, fmt::format("{} is {}, out of range", subject(what), node.text),
+  throw UserError(node.place,
+                  fmt::format("{} is {}, out of range", subject(what), shortened(node.text)),
                   "it may be " + range_text(limits));
 }
 

@@ -5,13 +5,12 @@
 #include <set>
 
 #include "longbow/core/config.h"
+#include "longbow/core/limits.h"
 #include "longbow/core/scalar.h"
 #include "longbow/core/utf8.h"
 
 namespace longbow {
 namespace {
-
-constexpr int kMostLevels = 100;
 
 class JsonReader {
  public:
@@ -55,9 +54,10 @@ class JsonReader {
     if (!take(wanted)) fail(fmt::format("'{}' is missing after {}", wanted, after));
   }
 
-  Node value(int level) {
+  Node value(size_t level) {
     skip_blanks();
     Place place{name_, line_};
+    if (++values_ > kMostValues) fail(fmt::format("more than {} values", kMostValues));
     auto node = level > kMostLevels ? too_deep() : unplaced_value(level);
     node.place = std::move(place);
     return node;
@@ -67,7 +67,7 @@ class JsonReader {
     fail(fmt::format("nested deeper than {} levels", kMostLevels));
   }
 
-  Node unplaced_value(int level) {
+  Node unplaced_value(size_t level) {
     if (at_ >= text_.size()) fail("the text ends where a value is expected");
     if (peek() == '{') return map(level);
     if (peek() == '[') return list(level);
@@ -75,7 +75,7 @@ class JsonReader {
     return word();
   }
 
-  Node map(int level) {
+  Node map(size_t level) {
     ++at_;
     auto node = Node::map();
     std::set<std::string> keys;
@@ -92,7 +92,7 @@ class JsonReader {
     return node;
   }
 
-  Node list(int level) {
+  Node list(size_t level) {
     ++at_;
     auto node = Node::list();
     if (take(']')) return node;
@@ -168,6 +168,7 @@ class JsonReader {
   std::string name_;
   size_t at_ = 0;
   int line_ = 1;
+  size_t values_ = 0;
 };
 
 }  // namespace

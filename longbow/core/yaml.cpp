@@ -1,5 +1,5 @@
-// YAML by yaml-cpp's events, which the tree below bounds: 100 levels, a million nodes after
-// aliases.
+// YAML by yaml-cpp's events, which the tree below bounds: 1 MiB of text, 100 levels, 100,000
+// nodes after aliases.
 #include <fmt/format.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
@@ -11,13 +11,13 @@
 #include <sstream>
 
 #include "longbow/core/config.h"
+#include "longbow/core/limits.h"
+#include "longbow/core/listing.h"
 #include "longbow/core/utf8.h"
 
 namespace longbow {
 namespace {
 
-constexpr size_t kMostLevels = 100;
-constexpr size_t kMostNodes = 1'000'000;
 constexpr size_t kBytesPerNode = 64;  // long texts count as several nodes
 
 // What copying a node costs, in nodes.
@@ -45,6 +45,7 @@ class TreeBuilder : public YAML::EventHandler {
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     if (wants_key()) fail(mark, "a key is empty or null", "quote it to use it as a name");
+    spend(1, mark);
     add({}, mark, anchor);
   }
 
@@ -115,8 +116,8 @@ class TreeBuilder : public YAML::EventHandler {
 
   void spend(size_t nodes, const YAML::Mark& mark) {
     spent_ += nodes;
-    if (spent_ > kMostNodes)
-      fail(mark, fmt::format("more than {} values", kMostNodes), "use fewer aliases");
+    if (spent_ > kMostConfigValues)
+      fail(mark, fmt::format("more than {} values", kMostConfigValues), "use fewer aliases");
   }
 
   void add_key(const YAML::Mark& mark, const std::string& key, bool quoted) {
@@ -177,6 +178,9 @@ class TreeBuilder : public YAML::EventHandler {
 // yaml-cpp takes byte 4 for the end of the stream and guesses at encodings, so neither may reach
 // it.
 void check_bytes(const std::string& text, const Place& start) {
+  if (text.size() > kMostConfigBytes)
+    throw UserError({start.file, 0}, fmt::format("longer than {} bytes", kMostConfigBytes),
+                    "a config is short; is this another file?");
   auto place_of = [&](size_t at) {
     auto lines = std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
     return Place{start.file, start.line == 0 ? 0 : static_cast<int>(lines) + 1};
@@ -222,7 +226,7 @@ Node parse_at(const std::string& text, const Place& start) {
       throw UserError(place_of(rest.take().place.line), "a second document starts",
                       "keep one document a file");
   } catch (const YAML::Exception& error) {
-    throw UserError(place_of(error.mark.line + 1), "not valid YAML: " + error.msg,
+    throw UserError(place_of(error.mark.line + 1), "not valid YAML: " + shortened(error.msg),
                     hint_for(error.msg));
   }
   auto node = builder.take();

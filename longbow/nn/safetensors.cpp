@@ -23,6 +23,7 @@ static_assert(std::endian::native == std::endian::little, "safetensors files are
 
 constexpr size_t kLengthBytes = 8;
 constexpr size_t kMostHeaderBytes = 100'000'000;
+constexpr size_t kMostDimensions = 64;
 constexpr const char* kMetadata = "__metadata__";
 
 struct Type {
@@ -86,8 +87,10 @@ class SafeReader {
       fail(c10::str(bytes_.size(), " bytes are too few for a header"));
     uint64_t length = 0;
     std::memcpy(&length, bytes_.data(), kLengthBytes);
-    if (length > bytes_.size() - kLengthBytes || length > kMostHeaderBytes)
+    if (length > bytes_.size() - kLengthBytes)
       fail(c10::str("the header claims ", length, " bytes, the file has ", bytes_.size()));
+    if (length > kMostHeaderBytes)
+      fail(c10::str("the header claims ", length, " bytes, the format allows ", kMostHeaderBytes));
     auto text = bytes_.substr(kLengthBytes, length);
     data_ = bytes_.substr(kLengthBytes + length);
     if (text.empty() || text[0] != '{') fail("the header does not start with '{'");
@@ -118,7 +121,10 @@ class SafeReader {
     auto offsets = sizes(name, node, "data_offsets");
     if (offsets.size() != 2)
       fail(name, c10::str("data_offsets has ", offsets.size(), " numbers, not 2"));
-    return {name, type->scalar, sizes(name, node, "shape"), offsets[0], offsets[1]};
+    auto shape = sizes(name, node, "shape");
+    if (shape.size() > kMostDimensions)
+      fail(name, c10::str("shape has ", shape.size(), " numbers, more than ", kMostDimensions));
+    return {name, type->scalar, std::move(shape), offsets[0], offsets[1]};
   }
 
   std::vector<int64_t> sizes(const std::string& name, const Node& node,

@@ -1,9 +1,13 @@
 #include "longbow/core/config.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <ctime>
 
 #include "longbow/core/file.h"
 #include "tests/core/support.h"
+#include "tests/support/memory.h"
 
 namespace longbow {
 namespace {
@@ -85,6 +89,28 @@ TEST(LoadConfig, RefusesWhatIsNoMap) {
   write_file(path, "base: [a]\n");
   EXPECT_EQ(mistake([&] { load_config(path); }),
             path + ":1: base is a list, not a string; write a text, \"\" for an empty one");
+}
+
+TEST(LoadConfig, WhatNeverEndsIsNoConfig) {
+  EXPECT_EQ(mistake([&] { load_config("/dev/zero"); }),
+            "/dev/zero: longer than 1048576 bytes; a config is short; is this another file?");
+  EXPECT_LT(peak_bytes([&] { load_config("/dev/zero"); }), int64_t{32} << 20);
+}
+
+TEST(LoadConfig, ManyKeysOverManyKeysMergeQuickly) {
+  auto folder = scratch();
+  std::string under, over = "base: under.yaml\n";
+  for (int i = 0; i < 40'000; ++i) {
+    under += fmt::format("a{}: 1\n", i);
+    over += fmt::format("b{}: 2\n", i);
+  }
+  write_file(folder / "under.yaml", under);
+  write_file(folder / "over.yaml", over + "a7: 3\n");
+  const auto start = std::clock();
+  const auto both = load_config(folder / "over.yaml");
+  EXPECT_LT(std::clock() - start, 10 * CLOCKS_PER_SEC);
+  EXPECT_EQ(both.entries.size(), 80'000);
+  EXPECT_EQ(both.find("a7")->text, "3");
 }
 
 TEST(Assign, SetsOneKeyAndMakesTheWay) {

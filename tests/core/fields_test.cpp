@@ -97,6 +97,8 @@ TEST(Fields, AValueOutOfRangeNamesTheRange) {
   EXPECT_EQ(refused("\n\nmodel: {rank: 0}"),
             "f.yaml:3: model.rank is 0, out of range; it may be 1..65536");
   EXPECT_EQ(refused("clip: 0"), "f.yaml:1: clip is 0, out of range; it may be > 0");
+  EXPECT_EQ(refused("clip: -0." + std::string(3000, '0')),
+            "f.yaml:1: clip is '-0." + std::string(57, '0') + "…', out of range; it may be > 0");
   EXPECT_EQ(refused("model: {windows: [3, 0]}"),
             "f.yaml:1: model.windows[1] is 0, out of range; it may be >= 1");
 }

@@ -4,6 +4,7 @@
 
 #include "longbow/core/config.h"
 #include "tests/core/support.h"
+#include "tests/support/memory.h"
 
 namespace longbow {
 namespace {
@@ -65,6 +66,14 @@ TEST(Json, DeepNestingIsAMistakeAndNotACrash) {
   EXPECT_EQ(refused(std::string(100000, '[')),
             "f.json:1: not valid JSON: nested deeper than 100 levels");
   EXPECT_NO_THROW(json(std::string(100, '[') + std::string(100, ']')));
+}
+
+TEST(Json, ManyValuesAreRefusedBeforeTheyTakeMemory) {
+  std::string text = "[0";
+  for (int i = 0; i < 30'000'000; ++i) text += ",0";
+  text += "]";
+  EXPECT_EQ(refused(text), "f.json:1: not valid JSON: more than 1000000 values");
+  EXPECT_LT(peak_bytes([&] { json(text); }), int64_t{500} << 20);
 }
 
 TEST(Json, AgreesWithAnotherReader) {

@@ -5,6 +5,7 @@
 
 #include "longbow/core/config.h"
 #include "tests/core/support.h"
+#include "tests/support/memory.h"
 
 namespace longbow {
 namespace {
@@ -125,6 +126,12 @@ TEST(Yaml, SyntaxErrorsNameTheLineAndAFix) {
       "f.yaml:1: not valid YAML: illegal map value; check the indentation, colons and brackets");
 }
 
+TEST(Yaml, SyntaxErrorsDoNotRepeatTheFile) {
+  EXPECT_EQ(refused("%YAML 1." + std::string(3000, '~')),
+            "f.yaml:1: not valid YAML: 'bad YAML version: 1." + std::string(40, '~') +
+                "…'; check the indentation, colons and brackets");
+}
+
 TEST(Yaml, DeepNestingIsAMistakeAndNotACrash) {
   auto too_deep = "f.yaml:1: nested deeper than 100 levels; check the brackets";
   EXPECT_EQ(refused(repeated("[", 101) + repeated("]", 101)), too_deep);
@@ -141,14 +148,27 @@ TEST(Yaml, BillionLaughsEndEarly) {
     text += fmt::format("a{0}: &a{0} [{1}*a{2}]\n", i, repeated(fmt::format("*a{}, ", i - 1), 8),
                         i - 1);
   auto start = std::chrono::steady_clock::now();
-  EXPECT_NE(refused(text).find("more than 1000000 values; use fewer aliases"), std::string::npos)
+  EXPECT_NE(refused(text).find("more than 100000 values; use fewer aliases"), std::string::npos)
       << refused(text);
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
 }
 
+TEST(Yaml, EmptyValuesCountToo) {
+  const auto text = "[" + repeated("~,", 500'000) + "]";
+  EXPECT_EQ(refused(text), "f.yaml:1: more than 100000 values; use fewer aliases");
+  EXPECT_LT(peak_bytes([&] { yaml(text); }), int64_t{200} << 20);
+}
+
+TEST(Yaml, ALongTextIsRefusedBeforeItIsRead) {
+  const auto text = repeated("# nothing\n", 110'000);
+  EXPECT_EQ(refused(text),
+            "f.yaml: longer than 1048576 bytes; a config is short; is this another file?");
+  EXPECT_LT(peak_bytes([&] { yaml(text); }), int64_t{1} << 20);
+}
+
 TEST(Yaml, LongTextsBehindAliasesCountToo) {
-  auto text = "a: &a " + std::string(1 << 20, 'x') + "\nb: [" + repeated("*a, ", 2000) + "]\n";
-  EXPECT_EQ(refused(text), "f.yaml:2: more than 1000000 values; use fewer aliases");
+  auto text = "a: &a " + std::string(1 << 19, 'x') + "\nb: [" + repeated("*a, ", 2000) + "]\n";
+  EXPECT_EQ(refused(text), "f.yaml:2: more than 100000 values; use fewer aliases");
 }
 
 TEST(Yaml, AliasesDoNotDeepenPastTheLimit) {

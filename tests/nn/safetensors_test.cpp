@@ -12,6 +12,7 @@
 #include "longbow/core/error.h"
 #include "longbow/core/file.h"
 #include "longbow/core/seed.h"
+#include "tests/support/memory.h"
 
 namespace longbow {
 namespace {
@@ -160,6 +161,19 @@ TEST(Safetensors, RefusesToSaveWhatCannotBeRead) {
   EXPECT_THROW(save_safetensors(path, {{"a", at::ones({1}, at::kComplexDouble)}}), c10::Error);
 }
 
+TEST(Safetensors, ALongHeaderIsRefusedBeforeItTakesMemory) {
+  std::string metadata = R"({"__metadata__":{"a":[0)";
+  for (int i = 0; i < 30'000'000; ++i) metadata += ",0";
+  const auto many = with_header(metadata + "]}}", "");
+  EXPECT_EQ(refused(many), "w.safetensors:1: not valid JSON: more than 1000000 values");
+  EXPECT_LT(peak_bytes([&] { parse_safetensors(many, "w.safetensors"); }), int64_t{600} << 20);
+  const auto longest = with_header("{" + std::string(100'000'000, ' '), "");
+  EXPECT_EQ(refused(longest),
+            "w.safetensors: the header claims 100000001 bytes, the format allows 100000000; not a "
+            "whole safetensors file");
+  EXPECT_LT(peak_bytes([&] { parse_safetensors(longest, "w.safetensors"); }), int64_t{1} << 20);
+}
+
 TEST(Safetensors, MistakesNameTheFileTheTensorAndTheReason) {
   std::string end = "; not a whole safetensors file";
   EXPECT_EQ(refused(""), "w.safetensors: 0 bytes are too few for a header" + end);
@@ -197,6 +211,10 @@ TEST(Safetensors, MistakesNameTheFileTheTensorAndTheReason) {
             "w.safetensors: 4 bytes follow the last tensor" + end);
   EXPECT_EQ(one(R"({"dtype":"F32","shape":[0,4611686018427387904,8],"data_offsets":[0,0]})"),
             "w.safetensors: tensor 'a': the shape overflows 64 bits" + end);
+  std::string ones = "1";
+  for (int i = 0; i < 64; ++i) ones += ",1";
+  EXPECT_EQ(one(R"({"dtype":"I64","shape":[)" + ones + R"(],"data_offsets":[0,8]})"),
+            "w.safetensors: tensor 'a': shape has 65 numbers, more than 64" + end);
   EXPECT_EQ(one(R"({"dtype":"BOOL","shape":[8],"data_offsets":[0,8]})"),
             "w.safetensors: tensor 'a': a BOOL byte is neither 0 nor 1" + end);
   EXPECT_EQ(one(R"({"dtype":"F32","shape":[2],"data_offsets":[0,8],"x":1})"),
