@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "longbow/core/file.h"
+#include "longbow/core/listing.h"
 #include "longbow/models/hugging_face.h"
 #include "longbow/nn/safetensors.h"
 #include "longbow/nn/shards.h"
@@ -81,15 +82,13 @@ class Misfits {
  public:
   void missing(const std::string& name) { lines_.push_back("missing " + name); }
   void unexpected(const std::string& name) { lines_.push_back("unexpected " + name); }
-  void reshaped(const std::string& name, const Tensor& got, const Tensor& wanted) {
+  void reshaped(const std::string& name, const Tensor& got, at::IntArrayRef wanted) {
     const auto type = got.is_floating_point() ? "" : c10::str(" of ", got.scalar_type());
-    lines_.push_back(c10::str(name, " is ", got.sizes(), type, " instead of ", wanted.sizes()));
+    lines_.push_back(c10::str(name, " is ", got.sizes(), type, " instead of ", wanted));
   }
   void check(const std::string& file) const {
-    if (lines_.empty()) return;
-    std::string text;
-    for (const auto& line : lines_) text += (text.empty() ? " " : ", ") + line;
-    throw UserError(Place{file, 0}, "weights do not fit the model:" + text);
+    if (!lines_.empty())
+      throw UserError(Place{file, 0}, "weights do not fit the model: " + listed(lines_));
   }
 
  private:
@@ -98,6 +97,39 @@ class Misfits {
 
 bool fits(const Tensor& got, const Tensor& wanted) {
   return got.sizes() == wanted.sizes() && got.is_floating_point() == wanted.is_floating_point();
+}
+
+// Theirs against the sizes that their config claims, before a model of these sizes is made.
+void check_theirs(const std::vector<WeightName>& names, std::map<std::string, Found> found,
+                  const std::string& file) {
+  Misfits misfits;
+  for (const auto& name : names) {
+    const auto theirs = found.extract(name.theirs);
+    if (theirs.empty())
+      misfits.missing(name.theirs);
+    else if (const auto& [as_written, tensor] = theirs.mapped();
+             tensor.sizes() != name.shape || !tensor.is_floating_point())
+      misfits.reshaped(as_written, tensor, name.shape);
+  }
+  for (const auto& [name, rest] : found) misfits.unexpected(rest.name);
+  misfits.check(file);
+}
+
+// The same for ours, as far as the sizes do not depend on the mechanism and the kind of layer.
+void check_ours(const BertConfig& config, const Tensors& weights, const std::string& file) {
+  const bool dense = config.encoder.block.feed_forward.kind == FeedForwardKind::dense;
+  Misfits misfits;
+  for (const auto& name : bert_weight_names(config)) {
+    const bool depends = name.ours.find(".mixer.") != std::string::npos ||
+                         (!dense && name.ours.find(".feed_forward") != std::string::npos);
+    if (depends) continue;
+    const auto given = weights.find(name.ours);
+    if (given == weights.end())
+      misfits.missing(name.ours);
+    else if (given->second.sizes() != name.shape)
+      misfits.reshaped(name.ours, given->second, name.shape);
+  }
+  misfits.check(file);
 }
 
 bool is_softmax(const Node& attention) {
@@ -157,32 +189,21 @@ ImportedBert import_bert(const std::string& folder, const Node& attention, uint6
   result.config = bert_from_hugging_face(result.source);
   if (!attention.is_null()) result.config.encoder.attention = attention;
   const auto file = weights_file(folder);
-  auto found = read_weights(file, result.left_out);
+  const auto found = read_weights(file, result.left_out);
   result.config.pooler = found.count("pooler.dense.weight") || found.count("pooler.dense.bias");
 
+  const auto names = bert_weight_names(result.config);
+  check_theirs(names, found, file);
+
   const auto own = tensors_of(Bert(result.config, seed));
-  const auto mechanisms =
-      attention_per_layer(result.config.encoder.attention, result.config.encoder.layers);
-  Misfits misfits;
-  for (const auto& name : bert_weight_names(result.config)) {
-    const auto theirs = found.find(name.theirs);
-    if (theirs == found.end()) {
-      misfits.missing(name.theirs);
-      continue;
-    }
+  for (const auto& name : names) {
+    const auto& theirs = found.at(name.theirs);
     const auto wanted = own.find(name.ours);
-    const bool swapped =
-        name.layer >= 0 && !is_softmax(mechanisms[static_cast<size_t>(name.layer)]);
-    if (wanted != own.end() && fits(theirs->second.tensor, wanted->second))
-      result.weights[name.ours] = theirs->second.tensor;
-    else if (swapped)
-      result.left_out.push_back(theirs->second.name);
-    else
-      misfits.reshaped(theirs->second.name, theirs->second.tensor, wanted->second);
-    found.erase(theirs);
+    if (wanted != own.end() && fits(theirs.tensor, wanted->second))
+      result.weights[name.ours] = theirs.tensor;
+    else  // the mechanism that takes the place of softmax has no such projection
+      result.left_out.push_back(theirs.name);
   }
-  for (const auto& [name, rest] : found) misfits.unexpected(rest.name);
-  misfits.check(file);
   result.kept = static_cast<int64_t>(result.weights.size());
   for (const auto& [name, tensor] : own)
     if (result.weights.emplace(name, tensor).second) result.anew.push_back(name);
@@ -221,6 +242,7 @@ Tensors read_bert_weights(const std::string& folder) {
 
 std::shared_ptr<Bert> load_bert(const std::string& folder) {
   const auto found = either_folder(folder);
+  check_ours(found.config, found.weights, weights_file(folder));
   auto model = std::make_shared<Bert>(found.config, 1);
   const auto own = tensors_of(*model);
   Misfits misfits;
@@ -229,7 +251,7 @@ std::shared_ptr<Bert> load_bert(const std::string& folder) {
     if (given == found.weights.end())
       misfits.missing(name);
     else if (!fits(given->second, tensor))
-      misfits.reshaped(name, given->second, tensor);
+      misfits.reshaped(name, given->second, tensor.sizes());
   }
   for (const auto& [name, tensor] : found.weights)
     if (!own.count(name)) misfits.unexpected(name);

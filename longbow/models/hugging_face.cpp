@@ -118,23 +118,34 @@ Node bert_to_hugging_face(const BertConfig& config, const Node& source) {
 }
 
 std::vector<WeightName> bert_weight_names(const BertConfig& config) {
-  std::vector<WeightName> names = {{"embeddings.word_embeddings.weight", "words"},
-                                   {"embeddings.position_embeddings.weight", "positions"},
-                                   {"embeddings.token_type_embeddings.weight", "segments"}};
-  const auto add = [&](const std::string& theirs, const std::string& ours, int64_t layer) {
-    for (const auto* end : {".weight", ".bias"}) names.push_back({theirs + end, ours + end, layer});
+  const auto width = config.encoder.width, inner = config.encoder.block.feed_forward.width;
+  std::vector<WeightName> names = {
+      {"embeddings.word_embeddings.weight", "words", {config.vocabulary, width}},
+      {"embeddings.position_embeddings.weight", "positions", {config.encoder.max_length, width}},
+      {"embeddings.token_type_embeddings.weight", "segments", {config.token_types, width}}};
+  const auto add = [&](const std::string& theirs, const std::string& ours,
+                       const std::vector<int64_t>& shape, int64_t layer) {
+    names.push_back({theirs + ".weight", ours + ".weight", shape, layer});
+    names.push_back({theirs + ".bias", ours + ".bias", {shape.front()}, layer});
   };
-  add("embeddings.LayerNorm", "embedding_norm", -1);
-  const std::pair<const char*, const char*> parts[] = {
-      {"attention.self.query", "mixer.query"},      {"attention.self.key", "mixer.key"},
-      {"attention.self.value", "mixer.value"},      {"attention.output.dense", "mixer.output"},
-      {"attention.output.LayerNorm", "mixer_norm"}, {"intermediate.dense", "feed_forward.up"},
-      {"output.dense", "feed_forward.down"},        {"output.LayerNorm", "feed_forward_norm"}};
+  add("embeddings.LayerNorm", "embedding_norm", {width}, -1);
+  struct LayerPart {
+    const char *theirs, *ours;
+    std::vector<int64_t> shape;
+  };
+  const LayerPart parts[] = {{"attention.self.query", "mixer.query", {width, width}},
+                             {"attention.self.key", "mixer.key", {width, width}},
+                             {"attention.self.value", "mixer.value", {width, width}},
+                             {"attention.output.dense", "mixer.output", {width, width}},
+                             {"attention.output.LayerNorm", "mixer_norm", {width}},
+                             {"intermediate.dense", "feed_forward.up", {inner, width}},
+                             {"output.dense", "feed_forward.down", {width, inner}},
+                             {"output.LayerNorm", "feed_forward_norm", {width}}};
   for (int64_t layer = 0; layer < config.encoder.layers; ++layer)
-    for (const auto& [theirs, ours] : parts)
+    for (const auto& [theirs, ours, shape] : parts)
       add(c10::str("encoder.layer.", layer, ".", theirs), c10::str("layers.", layer, ".", ours),
-          layer);
-  if (config.pooler) add("pooler.dense", "pooler", -1);
+          shape, layer);
+  if (config.pooler) add("pooler.dense", "pooler", {width, width}, -1);
   return names;
 }
 

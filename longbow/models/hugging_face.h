@@ -11,7 +11,8 @@ Node bert_to_hugging_face(const BertConfig& config, const Node& source);
 
 struct WeightName {
   std::string theirs, ours;
-  int64_t layer = -1;  // -1: outside the layers
+  std::vector<int64_t> shape;  // with softmax attention
+  int64_t layer = -1;          // -1: outside the layers
 };
 // Of all weights that a BERT with softmax attention has.
 std::vector<WeightName> bert_weight_names(const BertConfig& config);

@@ -1,6 +1,7 @@
 #include "longbow/models/bert_folder.h"
 
 #include "tests/models/hugging_face.h"
+#include "tests/support/memory.h"
 
 namespace longbow {
 namespace {
@@ -31,6 +32,42 @@ TEST(BertFolder, EveryMisfitIsListedInOneMessage) {
                 "encoder.layer.0.attention.self.query.bias, encoder.layer.1.output.dense.weight is "
                 "[8, 13] instead of [8, 12], pooler.dense.weight is [8, 9] instead of [8, 8], "
                 "unexpected classifier.weight, unexpected encoder.layer.2.output.dense.bias");
+}
+
+// A config.json with other sizes than the weights have.
+void claim(const fs::path& folder, const std::map<std::string, int64_t>& sizes) {
+  const auto file = (folder / "config.json").string();
+  auto tree = parse_json(read_file(file), file);
+  for (const auto& [key, size] : sizes) tree[key] = Node::integer(size);
+  write_file(file, to_json(tree));
+}
+
+TEST(BertFolder, SizesThatTheWeightsDoNotHaveAreRefusedBeforeAModelIsMade) {
+  const auto folder = scratch_folder();
+  write_bert(folder / "theirs", bert_tensors());
+  save_bert(import_bert(folder / "theirs"), folder / "theirs", folder / "ours");
+  claim(folder / "theirs", {{"vocab_size", 1 << 30}, {"num_hidden_layers", 1024}});
+  claim(folder / "ours", {{"vocabulary", 1 << 30}, {"width", 65536}, {"layers", 3}});
+  const auto claims = [&](const std::string& name) {
+    return error_of([&] { load_bert(folder / name); });
+  };
+  EXPECT_EQ(claims("theirs"),
+            (folder / "theirs/model.safetensors").string() +
+                ": weights do not fit the model: embeddings.word_embeddings.weight is [11, 8] "
+                "instead of [1073741824, 8], missing encoder.layer.2.attention.self.query.weight, "
+                "missing encoder.layer.2.attention.self.query.bias, missing "
+                "encoder.layer.2.attention.self.key.weight, missing "
+                "encoder.layer.2.attention.self.key.bias, missing "
+                "encoder.layer.2.attention.self.value.weight, missing "
+                "encoder.layer.2.attention.self.value.bias, missing "
+                "encoder.layer.2.attention.output.dense.weight and 16345 more");
+  const auto ours = claims("ours");
+  EXPECT_NE(ours.find("weights do not fit the model: words is [11, 8] instead of [1073741824, "
+                      "65536], positions is [10, 8] instead of [10, 65536]"),
+            std::string::npos)
+      << ours;
+  for (const std::string name : {"theirs", "ours"})
+    EXPECT_LT(peak_bytes([&] { load_bert(folder / name); }), int64_t{256} << 20) << name;
 }
 
 TEST(BertFolder, AWeightOfWholeNumbersDoesNotFit) {
