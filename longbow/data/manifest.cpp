@@ -6,6 +6,7 @@
 
 #include "longbow/core/file.h"
 #include "longbow/core/folder.h"
+#include "longbow/core/file_name.h"
 #include "longbow/data/source.h"
 
 namespace longbow {
@@ -83,10 +84,19 @@ std::string check_file(const std::string& dir, const ManifestFile& file) {
 
 }  // namespace
 
+Manifest parse_manifest(const std::string& text, const std::string& path) {
+  auto manifest = read<Manifest>(parse_json(text, path));
+  for (const auto& file : manifest.files)
+    if (!is_file_name(file.name))
+      throw UserError(Place{path}, fmt::format("lists {}", quote(file.name)),
+                      "it must be a file name beside the manifest");
+  return manifest;
+}
+
 std::optional<Manifest> find_manifest(const std::string& dir) {
   auto path = path_in(dir, "manifest.json");
   if (!fs::exists(path)) return std::nullopt;
-  return read<Manifest>(parse_json(read_file(path), path));
+  return parse_manifest(read_file(path), path);
 }
 
 void check_present(const std::string& dir, const SplitFiles& files) {

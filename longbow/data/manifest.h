@@ -44,6 +44,8 @@ void fields(V& v, Manifest& c) {
   v("lengths", c.lengths, "samples up to each length, by steps of 64, over all files");
 }
 
+// UserError where it lists anything but files beside it.
+Manifest parse_manifest(const std::string& text, const std::string& path);
 std::optional<Manifest> find_manifest(const std::string& dir);  // nothing when the folder has none
 
 struct SplitFiles {

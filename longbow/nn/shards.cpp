@@ -8,6 +8,7 @@
 
 #include "longbow/core/config.h"
 #include "longbow/core/file.h"
+#include "longbow/core/file_name.h"
 #include "longbow/nn/safetensors.h"
 
 namespace fs = std::filesystem;
@@ -23,9 +24,7 @@ std::string file_name(const std::string& tensor, const Node& entry) {
   if (!entry.is_scalar() || !entry.quoted)
     throw UserError(entry.place, "the file of tensor " + quote(tensor) + " is no string");
   const auto& name = entry.text;
-  const bool is_plain = !name.empty() && name != "." && name != ".." &&
-                        name.find_first_of(std::string("/\\\0", 3)) == std::string::npos;
-  if (!is_plain)
+  if (!is_file_name(name))
     throw UserError(entry.place, "the file of tensor " + quote(tensor) + " is " + quote(name),
                     "it must be a file name beside the index");
   return name;

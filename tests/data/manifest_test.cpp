@@ -110,6 +110,16 @@ TEST_F(ManifestTest, MustListTheFiles) {
   EXPECT_EQ(verify_error(), "manifest.json: does not list basic_test.tsv");
 }
 
+TEST_F(ManifestTest, ListsFilesBesideItOnly) {
+  const auto listing = [](const std::string& name) {
+    const auto text = to_json(written(Manifest{.files = {{.name = name, .samples = 1}}}));
+    return error_of([&] { parse_manifest(text, "m"); });
+  };
+  EXPECT_EQ(listing("a.tsv"), "no error");
+  EXPECT_EQ(listing("../../etc/passwd"),
+            "m: lists '../../etc/passwd'; it must be a file name beside the manifest");
+}
+
 TEST_F(ManifestTest, MustBeThereAndComplete) {
   folder.write("manifest.json", folder.read("manifest.json").substr(0, 40));
   EXPECT_TRUE(verify_error().starts_with("manifest.json")) << verify_error();
