@@ -11,6 +11,7 @@
 
 #include "longbow/core/config.h"
 #include "longbow/core/file.h"
+#include "longbow/core/listing.h"
 
 namespace longbow::reporting {
 namespace {
@@ -40,7 +41,7 @@ void add_line(std::vector<Curve>& curves, const Curve& origin, const Node& line,
     if (!missing && (!value.is_scalar() || value.quoted)) continue;
     if (value.text == "true" || value.text == "false") continue;
     curve_of(curves, origin, part, key)
-        .points.emplace_back(x, missing ? kNoValue : as_number(value, key));
+        .points.emplace_back(x, missing ? kNoValue : as_number(value, shortened(key)));
   }
 }
 
@@ -119,8 +120,12 @@ bool is_missing_number(const Node& value) {
 
 std::vector<Curve> read_curves(const std::string& path, const Curve& origin,
                                std::vector<std::string>& notes) {
+  return parse_curves(read_file(path), path, origin, notes);
+}
+
+std::vector<Curve> parse_curves(const std::string& text, const std::string& path,
+                                const Curve& origin, std::vector<std::string>& notes) {
   std::vector<Curve> curves;
-  auto text = read_file(path);
   std::istringstream lines(text);
   int number = 0;
   for (std::string line; std::getline(lines, line);) {

@@ -16,6 +16,8 @@ bool is_missing_number(const Node& value);
 // leaves that is still going or was killed, becomes a note too.
 std::vector<Curve> read_curves(const std::string& path, const Curve& origin,
                                std::vector<std::string>& notes);
+std::vector<Curve> parse_curves(const std::string& text, const std::string& path,
+                                const Curve& origin, std::vector<std::string>& notes);
 
 // A mechanism's curve over its seeds: mean, least and greatest value at each step; NaN where no
 // seed has one.

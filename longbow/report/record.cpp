@@ -14,6 +14,7 @@
 
 #include "longbow/core/config.h"
 #include "longbow/core/file.h"
+#include "longbow/core/listing.h"
 #include "longbow/report/metrics.h"
 #include "longbow/report/number.h"
 
@@ -80,7 +81,7 @@ std::optional<bool> read_percent(const Object& from) {
   auto format = from.text("format");
   if (format.empty()) return {};
   if (format != "percent" && format != "number")
-    throw UserError(from.place, fmt::format("{}: unknown format '{}'", from.name, format),
+    throw UserError(from.place, fmt::format("{}: unknown format {}", from.name, quote(format)),
                     "one of: percent, number");
   return format == "percent";
 }
@@ -114,9 +115,10 @@ Cell read_cell(const Object& from) {
             .run = from.text("run")};
   refuse_infinite_score(from, cell);
   if (cell.score && reporting::measure_of(cell).percent && (*cell.score < 0 || *cell.score > 1))
-    throw UserError(from.place,
-                    fmt::format("{}: {} is {}, outside 0..1", from.name, cell.metric, *cell.score),
-                    "write it as a fraction");
+    throw UserError(
+        from.place,
+        fmt::format("{}: {} is {}, outside 0..1", from.name, shortened(cell.metric), *cell.score),
+        "write it as a fraction");
   return cell;
 }
 
@@ -126,7 +128,7 @@ double unit_in_seconds(const Object& from) {
   auto unit = from.text("time_unit", "ns");
   auto found = units.find(unit);
   if (found == units.end())
-    throw UserError(from.place, fmt::format("{}: unknown time unit '{}'", from.name, unit),
+    throw UserError(from.place, fmt::format("{}: unknown time unit {}", from.name, quote(unit)),
                     "one of: s, ms, us, ns");
   return found->second;
 }
@@ -206,8 +208,9 @@ void refuse_twins(const std::vector<Cell>& cells, const Place& place) {
   std::set<std::tuple<std::string, std::string, int64_t>> seen;
   for (auto& cell : cells)
     if (!seen.emplace(cell.mechanism, cell.task, cell.seed).second)
-      throw UserError(place, fmt::format("{} on {} with seed {} appears twice", cell.mechanism,
-                                         cell.task, cell.seed));
+      throw UserError(place,
+                      fmt::format("{} on {} with seed {} appears twice", shortened(cell.mechanism),
+                                  shortened(cell.task), cell.seed));
 }
 
 void read_cells(const Node& list, const Place& place, Record& record) {
@@ -294,6 +297,12 @@ Record load_record(const std::string& path) {
   if (const auto beside = (folder / "context.json").string(); is_folder && fs::exists(beside))
     read_context(parse_json(read_file(beside), beside), record);
   read_document(parse_json(read_file(file.string()), file.string()), {file.string(), 0}, record);
+  return record;
+}
+
+Record parse_record(const std::string& text, const std::string& path) {
+  Record record;
+  read_document(parse_json(text, path), {path, 0}, record);
   return record;
 }
 

@@ -58,6 +58,8 @@ struct Record {
   std::vector<std::string> notes{};  // what could not be read and was left out
 };
 
+// The text of such a file; `path` is where curves of runs are looked for, and stands in errors.
+Record parse_record(const std::string& text, const std::string& path);
 // An arena folder, a run folder, or a JSON file of an arena, a run or a bench.
 Record load_record(const std::string& path);
 

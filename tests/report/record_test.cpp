@@ -222,6 +222,12 @@ TEST(Record, WhatIsWrongWithACellIsSaid) {
       file + ": a on t with seed 0 appears twice");
   EXPECT_NE(loaded(R"([{"mechanism": "a", "task": "t", "seed": 1.5}])").find("cells[0].seed"),
             std::string::npos);
+  const std::string name(3000, 'x'), shown = "'" + std::string(60, 'x') + "…'";
+  const auto cell = R"({"mechanism": ")" + name + R"(", "task": "t"})";
+  EXPECT_EQ(loaded("[" + cell + "," + cell + "]"),
+            file + ": " + shown + " on t with seed 0 appears twice");
+  EXPECT_EQ(loaded(R"([{"mechanism": "a", "task": "t", "format": ")" + name + R"("}])"),
+            file + ": cells[0]: unknown format " + shown + "; one of: percent, number");
   EXPECT_EQ(loaded("3"), file + ": holds neither cells nor benchmarks nor the result of a run");
   EXPECT_EQ(loaded(R"([{"mechanism": "a", "task": "t", "metric": "accuracy", "score": 57.5}])"),
             file + ": cells[0]: accuracy is 57.5, outside 0..1; write it as a fraction");
