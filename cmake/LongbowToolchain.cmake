@@ -19,8 +19,12 @@ target_include_directories(longbow_flags INTERFACE $<BUILD_INTERFACE:${PROJECT_S
 # marked: clang 14 forgets the mark of a function that a header has declared.
 if(LONGBOW_SANITIZE)
   string(REPLACE ";" "," sanitizers "${LONGBOW_SANITIZE}")
-  target_compile_options(longbow_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${sanitizers};-fno-omit-frame-pointer>)
+  target_compile_options(longbow_flags INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${sanitizers};-fno-sanitize-recover=all;-fno-omit-frame-pointer>)
   target_link_options(longbow_flags INTERFACE -fsanitize=${sanitizers})
+  if(LONGBOW_FUZZ)
+    target_compile_options(longbow_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=fuzzer-no-link>)
+  endif()
   set(longbow_clones "")
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set(longbow_clones "__attribute__((target_clones(\"default\",\"arch=haswell\",\"arch=skylake-avx512\")))")

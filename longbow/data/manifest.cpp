@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include "longbow/core/file.h"
-#include "longbow/core/folder.h"
 #include "longbow/core/file_name.h"
+#include "longbow/core/folder.h"
 #include "longbow/data/source.h"
 
 namespace longbow {

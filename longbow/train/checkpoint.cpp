@@ -42,21 +42,16 @@ void fields(V& v, Progressed& p) {
   v("best_sha256", p.best_sha256, "checksum of best.safetensors");
 }
 
-namespace {
-
-// trainer.json
-struct Stored {
-  Progressed progressed = {};
-  std::string model_sha256 = "", optimizer_sha256 = "";
-};
 template <class V>
-void fields(V& v, Stored& s) {
-  fields(v, s.progressed);
-  v("model_sha256", s.model_sha256, "checksum of model.safetensors");
-  v("optimizer_sha256", s.optimizer_sha256, "checksum of optimizer.safetensors");
+void fields(V& v, TrainerRecord& r) {
+  fields(v, r.progressed);
+  v("model_sha256", r.model_sha256, "checksum of model.safetensors");
+  v("optimizer_sha256", r.optimizer_sha256, "checksum of optimizer.safetensors");
 }
 
-}  // namespace
+TrainerRecord parse_trainer(const std::string& text, const std::string& file) {
+  return read<TrainerRecord>(parse_json(text, file));
+}
 
 Tensors weights_of(const torch::nn::Module& model) {
   Tensors weights;
@@ -155,7 +150,7 @@ std::string checked_file(const fs::path& file, const std::string& checksum) {
 
 Checkpoint load_checkpoint(const fs::path& folder) {
   const auto file = (folder / "trainer.json").string();
-  const auto stored = read<Stored>(parse_json(read_file(file), file));
+  const auto stored = parse_trainer(read_file(file), file);
   if (std::to_string(stored.progressed.step) != folder.filename())
     throw UserError(Place{file, 0}, "step " + std::to_string(stored.progressed.step) +
                                         " is not that of the folder");
@@ -181,7 +176,7 @@ void save_checkpoint(const std::string& run, const Progressed& progressed, const
     save_safetensors(file, tensors);
     return sha256_of_file(file);
   };
-  const Stored stored = {.progressed = progressed,
+  const TrainerRecord stored = {.progressed = progressed,
                          .model_sha256 = write("model.safetensors", weights),
                          .optimizer_sha256 = write("optimizer.safetensors", optimizer)};
   if (!progressed.best_sha256.empty())

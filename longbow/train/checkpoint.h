@@ -24,6 +24,13 @@ struct Progressed {
   std::string best_sha256 = "";  // of best.safetensors
 };
 
+// trainer.json of a checkpoint, and checksums of the files beside it.
+struct TrainerRecord {
+  Progressed progressed = {};
+  std::string model_sha256 = "", optimizer_sha256 = "";
+};
+TrainerRecord parse_trainer(const std::string& text, const std::string& file);
+
 // Parameters and buffers by name.
 Tensors weights_of(const torch::nn::Module& model);
 // Copies by name; what is missing, unexpected or of another shape is a UserError that lists it.

@@ -1,0 +1,22 @@
+// manifest.json of a data set.
+#include "longbow/data/manifest.h"
+#include "longbow/data/source.h"
+#include "tests/fuzz/fuzz.h"
+
+namespace longbow {
+
+// Verifying a folder would load its data; reading a manifest does not, so no data set is linked.
+Splits load_data(const DataConfig& config) {
+  fuzz::found("data was loaded: " + config.name);
+}
+
+}  // namespace longbow
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace longbow;
+  return fuzz::hold(data, size, [](const std::string& text) {
+    const auto manifest = parse_manifest(text, "manifest.json");
+    const auto again = parse_manifest(to_json(written(manifest)), "again.json");
+    if (!(written(again) == written(manifest))) fuzz::found("became " + to_json(written(again)));
+  });
+}
