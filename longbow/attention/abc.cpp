@@ -66,8 +66,6 @@ class Abc : public AttentionImpl {
         path_(site.path),
         scale_(1 / std::sqrt(static_cast<double>(site.shape.head()))) {
     const int64_t own = config.share_heads ? 1 : heads_, r = config.slots;
-    TORCH_CHECK(config.control == Control::position || !config.hide_unwritten,
-                "abc: hide_unwritten is for control: position; other controls write every slot");
     if (config.control == Control::position) {
       longest_ = config.max_length > 0 ? config.max_length : site.source_length();
       TORCH_CHECK(longest_ > 0, "abc: needs max_length, here or in the model");
@@ -194,6 +192,11 @@ class Abc : public AttentionImpl {
   Tensor bias_;     // of a gate: [H R] or [R]
 };
 
+void check(const Config& c, const Site&) {
+  require_option(c.control == Control::position || !c.hide_unwritten, "hide_unwritten",
+                 "is for control: position", "leave it out; other controls write every slot");
+}
+
 Promises promises(const Config& c) {
   const bool gated = c.control == Control::gate;
   return {.future = Future::exact,
@@ -227,7 +230,7 @@ Mechanism abc_mechanism() {
                      "{slots: 6, control: position, share_heads: true, "
                      "hide_unwritten: true}"},
                     {"gate", "{slots: 6, control: gate, gate_bias: 1}"}}},
-      promises, make);
+      promises, make, check);
 }
 
 }  // namespace longbow

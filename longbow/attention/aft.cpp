@@ -58,8 +58,6 @@ class Aft : public MixerImpl {
         longest_(config.max_length > 0 ? config.max_length : site.shape.max_length),
         reach_(config.window - 1) {
     const bool conv = config.form == Form::conv;
-    TORCH_CHECK(inner_ % groups_ == 0, "aft: inner_width ", inner_, " is not a multiple of ",
-                groups_, " heads");
     const auto& shape = site.shape;
     const int64_t source = site.cross ? shape.source_width() : shape.width;
     query_ = linear(site, "query", shape.width, inner_);
@@ -209,6 +207,14 @@ class Aft : public MixerImpl {
 };
 
 // The bias of full is a matrix over all pairs.
+void check(const Config& c, const Site& site) {
+  const int64_t heads = site.shape.heads;
+  require_option(
+      c.form != Form::conv || c.inner_width % heads == 0, "inner_width",
+      c10::str("is ", c.inner_width, ", but form: conv divides it among ", heads, " heads"),
+      "take a multiple of the heads");
+}
+
 Promises promises(const Config& c) {
   const bool simple = c.form == Form::simple;
   const double exponent = c.form == Form::full ? 2 : 1;
@@ -240,7 +246,7 @@ Mechanism aft_mechanism() {
                     {"local_rank", "{form: local, window: 5, rank: 3}"},
                     {"conv", "{form: conv, window: 6}"},
                     {"conv_channel", "{form: conv, window: 3, head_keys: false}"}}},
-      promises, make);
+      promises, make, check);
 }
 
 }  // namespace longbow

@@ -61,8 +61,6 @@ class Cosformer : public AttentionImpl {
         longest_memory_(site.cross ? site.shape.source_length() : longest_) {
     TORCH_CHECK(config.length == Length::current || longest_ > 0,
                 "cosformer: needs max_length, here or in the model");
-    TORCH_CHECK(config.length == Length::fixed || config.memory != Memory::proportions,
-                "cosformer: proportions are those of a fixed length");
   }
 
   Tensor attend(const Heads& heads, Context& context) override {
@@ -160,6 +158,12 @@ class Cosformer : public AttentionImpl {
   int64_t longest_, longest_memory_;
 };
 
+void check(const Config& c, const Site&) {
+  require_option(c.length == Length::fixed || c.memory != Memory::proportions, "memory",
+                 "is proportions, which are those of a fixed length",
+                 "leave length out, or set memory to content or positions");
+}
+
 Promises promises(const Config& c) {
   const bool fixed = c.length == Length::fixed;
   return {.future = fixed ? Future::exact : Future::refused,
@@ -187,7 +191,7 @@ Mechanism cosformer_mechanism() {
                     {"positions", "{memory: positions}"},
                     {"proportions", "{memory: proportions}"},
                     {"reference", "{length: current, memory: positions}"}}},
-      promises, make);
+      promises, make, check);
 }
 
 }  // namespace longbow

@@ -69,11 +69,6 @@ class FMMformer : public AttentionImpl {
         crossing_(site.cross),
         path_(site.path),
         scale_(1 / std::sqrt(static_cast<double>(site.shape.head()))) {
-    TORCH_CHECK(rank_ > 0, "fmmformer: maps is empty, but the far field needs one");
-    const std::set<Map> different(config.maps.begin(), config.maps.end());
-    TORCH_CHECK(different.size() == config.maps.size(), "fmmformer: maps names a map twice");
-    TORCH_CHECK(config.length == 0 || config.far_norm == FarNorm::none,
-                "fmmformer: length is for far_norm: none, but there is a denominator");
     const int64_t heads = config.per == Per::layer ? 1 : site.shape.heads;
     const int64_t width = config.per == Per::channel ? site.shape.head() : 1;
     add_weights(heads, width);
@@ -207,6 +202,17 @@ class FMMformer : public AttentionImpl {
   Tensor near_, far_, alpha_, ratio_;
 };
 
+void check(const Config& c, const Site&) {
+  const std::set<Map> different(c.maps.begin(), c.maps.end());
+  require_option(!c.maps.empty(), "maps", "is empty, but the far field needs one",
+                 "write maps: [elu]");
+  require_option(different.size() == c.maps.size(), "maps", "names a map twice",
+                 "name each at most once");
+  require_option(c.length == 0 || c.far_norm == FarNorm::none, "length",
+                 "is for far_norm: none, but there is a denominator",
+                 "leave length out, or set far_norm: none");
+}
+
 Promises promises(const Config&) {
   return {.future = Future::exact, .cross = true, .decode = true, .positional = true};
 }
@@ -232,7 +238,7 @@ Mechanism fmmformer_mechanism() {
                     {"product",
                      "{maps: [elu, tanh], blend: product, per: head, far_norm: none, length: 64}"},
                     {"sums", "{band: 0, maps: [tanh, elu], far_norm: none}"}}},
-      promises, make);
+      promises, make, check);
 }
 
 }  // namespace longbow

@@ -33,17 +33,18 @@ void fields(V& v, Config& c) {
     at_least(0));
 }
 
+int64_t gated_channels(const Config& c, const Site& site) {
+  return (c.width > 0 ? c.width : 6 * site.shape.width) / 2;
+}
+
 class Gmlp : public MixerImpl {
  public:
   Gmlp(const Site& site, const Config& config)
       : config_(config),
         longest_(site.shape.max_length),
-        half_((config.width > 0 ? config.width : 6 * site.shape.width) / 2),
+        half_(gated_channels(config, site)),
         path_(site.path) {
     const int64_t width = site.shape.width, groups = config.groups;
-    TORCH_CHECK(config.width % 2 == 0, "gmlp: width ", config.width, " cannot be halved");
-    TORCH_CHECK(half_ % groups == 0, "gmlp: ", half_, " gated channels do not divide into ", groups,
-                " groups");
     TORCH_CHECK(longest_ > 0, "gmlp: W needs the longest sequence; set max_length");
     up_ = linear(site, "up", width, 2 * half_);
     down_ = linear(site, "down", half_, width);
@@ -199,6 +200,16 @@ class Gmlp : public MixerImpl {
   Tensor spatial_, bias_, row_scale_, column_scale_;
 };
 
+void check(const Config& c, const Site& site) {
+  const int64_t half = gated_channels(c, site);
+  require_option(c.width % 2 == 0, "width", c10::str("is ", c.width, ", but it is halved"),
+                 "take an even number");
+  require_option(
+      half % c.groups == 0, "groups",
+      c10::str("is ", c.groups, ", but ", half, " gated channels do not divide into so many"),
+      "take a divisor of the gated channels");
+}
+
 Promises promises(const Config& c) {
   return {.future = c.spatial == Spatial::toeplitz ? Future::rounded : Future::exact,
           .decode = true,
@@ -226,7 +237,7 @@ Mechanism gmlp_mechanism() {
                     {"toeplitz_fft", "{spatial: toeplitz, groups: 2, dense_below: 0}"},
                     {"lower_toeplitz", "{spatial: lower_toeplitz}"},
                     {"attention", "{attention: 8, width: 40}"}}},
-      promises, make);
+      promises, make, check);
   row.block = [](BlockConfig& config, const Node&) {
     config.feed_forward.kind = FeedForwardKind::none;
   };

@@ -54,12 +54,6 @@ class H1d : public AttentionImpl {
         block_(config.block),
         half_(config.block / 2),
         scale_(1 / std::sqrt(static_cast<double>(site.shape.head()))) {
-    TORCH_CHECK(block_ % 2 == 0, "h1d: block is ", block_,
-                ", but halves of it are read: needs an even number");
-    const bool siblings = config.coverage == Coverage::siblings;
-    TORCH_CHECK(!siblings || (block_ & (block_ - 1)) == 0, "h1d: block is ", block_,
-                ", but coverage: siblings needs a power of two");
-    TORCH_CHECK(!siblings || !config.relative_bias, "h1d: coverage: siblings has no relative bias");
     if (!config.relative_bias) return;
     TORCH_CHECK(site.shape.max_length > 0, "h1d: relative_bias needs the model's max_length");
     bias_ = parameter(
@@ -189,6 +183,18 @@ class H1d : public AttentionImpl {
   Tensor bias_;  // [levels, H, 4 W - 1]
 };
 
+void check(const Config& c, const Site&) {
+  const bool siblings = c.coverage == Coverage::siblings;
+  const bool power_of_two = (c.block & (c.block - 1)) == 0;
+  require_option(c.block % 2 == 0, "block", c10::str("is ", c.block, ", but halves of it are read"),
+                 "take an even number");
+  require_option(!siblings || power_of_two, "block",
+                 c10::str("is ", c.block, ", but coverage: siblings needs a power of two"),
+                 "take 2, 4, 8 or more");
+  require_option(!siblings || !c.relative_bias, "relative_bias",
+                 "does not go with coverage: siblings", "leave one of them out");
+}
+
 Promises promises(const Config& c) {
   const bool full = c.coverage == Coverage::full;
   return {.padding = full ? Padding::invisible : Padding::contents,
@@ -216,7 +222,7 @@ Mechanism h1d_mechanism() {
                     {"narrow", "{block: 6}"},
                     {"bias", "{block: 4, relative_bias: true}"},
                     {"siblings", "{block: 4, coverage: siblings}"}}},
-      promises, make);
+      promises, make, check);
 }
 
 }  // namespace longbow

@@ -50,13 +50,7 @@ void fields(V& v, Config& c) {
 
 class LinearAttention : public AttentionImpl {
  public:
-  LinearAttention(const Site& site, const Config& config) : config_(config), path_(site.path) {
-    const bool divides =
-        config.normaliser == Normaliser::sum || config.normaliser == Normaliser::clamp;
-    TORCH_CHECK(
-        config.map != Map::identity || !divides,
-        "linear: the identity map gives weights of any sign; set normaliser to rms or none");
-  }
+  LinearAttention(const Site& site, const Config& config) : config_(config), path_(site.path) {}
 
   Tensor attend(const Heads& heads, Context& context) override {
     const auto q = query_features(heads), k = key_features(heads, context);
@@ -135,6 +129,13 @@ class LinearAttention : public AttentionImpl {
   std::string path_;
 };
 
+void check(const Config& c, const Site&) {
+  const bool divides = c.normaliser == Normaliser::sum || c.normaliser == Normaliser::clamp;
+  require_option(c.map != Map::identity || !divides, "normaliser",
+                 "divides by the sum of weights, but map: identity gives weights of any sign",
+                 "set normaliser to rms or none");
+}
+
 Promises promises(const Config& c) {
   const bool stepwise = c.key_map != KeyMap::positions;
   return {.future = stepwise ? Future::exact : Future::refused, .cross = true, .decode = stepwise};
@@ -161,7 +162,7 @@ Mechanism linear_mechanism() {
                     {"efficient", "{map: softmax, key_map: positions, normaliser: none}"},
                     {"rms", "{map: identity, normaliser: rms}"},
                     {"wide", "{widen: true}"}}},
-      promises, make);
+      promises, make, check);
 }
 
 }  // namespace longbow

@@ -45,14 +45,6 @@ void fields(V& v, Config& c) {
     "without a causal mask: weights are not stored but computed again in the backward pass");
 }
 
-void check(const Config& c) {
-  if (c.causal_form != CausalForm::block_causal) return;
-  TORCH_CHECK(c.method == LengthMethod::mean_pool || c.method == LengthMethod::convolution,
-              "linformer: block_causal needs slots that are windows, mean_pool or convolution");
-  TORCH_CHECK(c.scale != LengthScale::tokens && !c.slot_triangle,
-              "linformer: block_causal goes with neither scale tokens nor slot_triangle");
-}
-
 class Linformer : public ProjectedMixer {
  public:
   Linformer(const Site& site, const Config& config)
@@ -233,6 +225,26 @@ class Linformer : public ProjectedMixer {
   LengthProjection e_, f_;
 };
 
+void check(const Config& c, const Site& site) {
+  check_length_config(c, site);
+  const auto& shape = site.shape;
+  require_option(c.output || shape.inner() == shape.width, "output",
+                 c10::str("is false, but ", shape.heads, " heads of width ", shape.head(),
+                          " do not make up the model width ", shape.width),
+                 "leave it out, or choose a head_width that does");
+  require_option(c.output || c.output_rank == 0, "output_rank",
+                 "is the width of a projection that output: false leaves out",
+                 "leave one of them out");
+  if (c.causal_form != CausalForm::block_causal) return;
+  const bool windows = c.method == LengthMethod::mean_pool || c.method == LengthMethod::convolution;
+  require_option(windows, "causal_form", "is block_causal, which needs slots that are windows",
+                 "set method to mean_pool or convolution");
+  require_option(c.scale != LengthScale::tokens, "scale",
+                 "is tokens, which does not go with causal_form: block_causal", "leave scale out");
+  require_option(!c.slot_triangle, "slot_triangle", "does not go with causal_form: block_causal",
+                 "leave one of them out");
+}
+
 Promises promises(const Config& c) {
   const bool causal = c.method != LengthMethod::max_pool && !c.slot_triangle;
   // Windows grow with the longest sequence when the number of slots does not.
@@ -247,7 +259,6 @@ Promises promises(const Config& c) {
 }
 
 Mixer make(const Site& site, const Config& c) {
-  check(c);
   return std::make_shared<Linformer>(site, c);
 }
 
@@ -276,7 +287,7 @@ Mechanism linformer_mechanism() {
                      "{rank: 8, method: convolution, bias: true, causal_form: block_causal}"},
                     {"slot_triangle", "{rank: 16, slot_triangle: true}"},
                     {"recompute_heads", "{rank: 16, sharing: none, recompute_heads: true}"}}},
-      promises, make);
+      promises, make, check);
 }
 
 }  // namespace longbow

@@ -40,7 +40,8 @@ void fields(V& v, Config& c) {
     "taps: free for each channel; one set for each head; predicted from each token; or several "
     "free ones side by side, with relu");
   v("kernel", c.kernel, "taps of the convolution, K; by layer with per_layer", range(1, 65536));
-  v("kernels", c.kernels, "multi_kernel: taps of each convolution, in place of kernel");
+  v("kernels", c.kernels, "multi_kernel: taps of each convolution, in place of kernel",
+    range(1, 65536));
   v("attention_width", c.attention_width,
     "channels that go through attention; 0 = half of the model's", at_least(0));
   v("conv_heads", c.conv_heads,
@@ -54,18 +55,26 @@ void fields(V& v, Config& c) {
     range(0, 0.99));
 }
 
+int64_t attending(const Config& c, const Site& site) {
+  return c.attention_width > 0 ? c.attention_width : site.shape.width / 2;
+}
+int64_t convolving_heads(const Config& c, const Site& site) {
+  if (c.form == Form::plain) return site.shape.width - attending(c, site);
+  return c.conv_heads > 0 ? c.conv_heads : site.shape.heads;
+}
+bool normalised(const Config& c) {
+  return (c.form == Form::light || c.form == Form::dynamic) && c.weight_softmax;
+}
+
 class Lite : public MixerImpl {
  public:
   Lite(const Site& site, const Config& config)
       : config_(config),
         path_(site.path),
-        far_(config.attention_width > 0 ? config.attention_width : site.shape.width / 2),
+        far_(attending(config, site)),
         near_(site.shape.width - far_),
-        conv_heads_(config.form == Form::plain ? near_
-                    : config.conv_heads > 0    ? config.conv_heads
-                                               : site.shape.heads),
+        conv_heads_(convolving_heads(config, site)),
         past_(config.kernel - 1) {
-    check(site.shape);
     Site half = site.at("attention"), unbiased = site;
     half.shape.width = far_;
     unbiased.bias = false;
@@ -148,7 +157,7 @@ class Lite : public MixerImpl {
   Tensor taps(const Tensor& z, const Tensor& visible, const Context& context) const {
     auto a = predicted_ ? split_heads((*predicted_)(z), conv_heads_) : taps_;
     if (visible.defined() && a.dim() == 2) a = a.unsqueeze(0).unsqueeze(2);
-    return dropped(normalised() ? masked_softmax(a, visible) : a.to(wide(a)), context);
+    return dropped(normalised(config_) ? masked_softmax(a, visible) : a.to(wide(a)), context);
   }
 
   Tensor dropped(const Tensor& x, const Context& context) const {
@@ -174,31 +183,10 @@ class Lite : public MixerImpl {
     output_ = linear(site, "output", width * static_cast<int64_t>(kernels_.size()), near_);
   }
 
-  bool normalised() const {
-    return (config_.form == Form::light || config_.form == Form::dynamic) && config_.weight_softmax;
-  }
   // Xavier uniform; a plain tap has one channel at either end.
   double bound() const {
     const auto k = static_cast<double>(config_.kernel), heads = static_cast<double>(conv_heads_);
     return std::sqrt(6 / (k * (config_.form == Form::plain ? 2 : 1 + heads)));
-  }
-
-  void check(const Shape& shape) const {
-    TORCH_CHECK(far_ > 0 && near_ > 0, "lite: ", far_, " of ", shape.width,
-                " channels go to attention, but both halves need some");
-    TORCH_CHECK(shape.head_width > 0 || far_ % shape.heads == 0, "lite: ", far_,
-                " channels of attention do not divide among ", shape.heads, " heads");
-    const bool several = config_.form == Form::multi_kernel;
-    TORCH_CHECK(several != config_.kernels.empty(),
-                "lite: form: multi_kernel and kernels need each other");
-    for (const int64_t k : config_.kernels)
-      TORCH_CHECK(k >= 1 && k <= 65536, "lite: a kernel of ", k, " taps; it may have 1..65536");
-    TORCH_CHECK(!several || (config_.glu && near_ % 2 == 0), "lite: multi_kernel gates ", near_,
-                " channels by halves: needs an even number and glu");
-    TORCH_CHECK(several || near_ % conv_heads_ == 0, "lite: ", near_,
-                " channels of convolution do not divide among ", conv_heads_, " heads");
-    TORCH_CHECK(!config_.renorm || normalised(),
-                "lite: renorm is over a softmax, but these taps have none");
   }
 
   Config config_;
@@ -210,6 +198,43 @@ class Lite : public MixerImpl {
   Tensor taps_;                                     // [H, K]
   std::vector<std::pair<Tensor, Tensor>> kernels_;  // taps [L, K] and bias [L] of each
 };
+
+void check_channels(const Config& c, const Site& site) {
+  const auto& shape = site.shape;
+  const int64_t far = attending(c, site), near = shape.width - far;
+  const int64_t heads = convolving_heads(c, site);
+  require_option(far > 0 && near > 0, "attention_width",
+                 c10::str("gives ", far, " of ", shape.width,
+                          " channels to attention, but both halves need some"),
+                 "take more than 0 and less than the model's width");
+  require_option(shape.head_width > 0 || far % shape.heads == 0, "attention_width",
+                 c10::str("gives attention ", far, " channels, which do not divide among ",
+                          shape.heads, " heads"),
+                 "take a multiple of the heads");
+  if (c.form == Form::multi_kernel)
+    require_option(near % 2 == 0, "attention_width",
+                   c10::str("leaves ", near, " channels to the convolution, which gates by halves"),
+                   "leave an even number");
+  else
+    require_option(near % heads == 0, "conv_heads",
+                   c10::str("gives the convolution ", heads, " heads, which do not divide its ",
+                            near, " channels"),
+                   "take a divisor of its channels");
+}
+
+void check(const Config& c, const Site& site) {
+  const bool several = c.form == Form::multi_kernel;
+  require_option(!several || !c.kernels.empty(), "kernels", "is empty in form: multi_kernel",
+                 "write kernels: [3, 5]");
+  require_option(several || c.kernels.empty(), "kernels", "is for form: multi_kernel",
+                 "leave it out, or set the form");
+  require_option(!several || c.glu, "glu", "is false, but form: multi_kernel gates its channels",
+                 "leave it out");
+  require_option(!c.renorm || normalised(c), "renorm",
+                 "is over a softmax, but these taps have none",
+                 "set form to light or dynamic, with weight_softmax");
+  check_channels(c, site);
+}
 
 Promises promises(const Config&) {
   return {.future = Future::exact, .decode = true, .positional = true, .time = 2, .memory = 1};
@@ -238,7 +263,7 @@ Mechanism lite_mechanism() {
                     {"narrow", "{attention_width: 4, conv_heads: 4, kernel: 31}"},
                     {"point", "{kernel: 1}"},
                     {"multi_kernel", "{form: multi_kernel, kernels: [3, 4, 9]}"}}},
-      promises, make);
+      promises, make, check);
 }
 
 }  // namespace longbow

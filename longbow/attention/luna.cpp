@@ -66,9 +66,6 @@ class Luna : public MixerImpl {
         carry_(site.cross ? kCommon : kOwn) {
     const auto& shape = site.shape;
     const int64_t width = shape.width, source = site.source_width();
-    for (const int64_t heads : {heads_, pack_heads_})
-      TORCH_CHECK(width % heads == 0, "luna: ", heads, " heads do not divide the width ", width,
-                  " of the extra sequence");
     pack_query_ = projection(site, "pack_query", width, width);
     pack_key_ = projection(site, "pack_key", source, width);
     pack_value_ = config.tied ? pack_key_ : projection(site, "pack_value", source, width);
@@ -234,6 +231,18 @@ class Luna : public MixerImpl {
   Tensor p_, positions_;  // [R, C]; the second or undefined
 };
 
+void check(const Config& c, const Site& site) {
+  const auto& shape = site.shape;
+  require_option(c.pack_heads == 0 || shape.width % c.pack_heads == 0, "pack_heads",
+                 c10::str("is ", c.pack_heads, ", which does not divide the width ", shape.width,
+                          " of the extra sequence"),
+                 "take a divisor of the width");
+  require_option(shape.width % shape.heads == 0, "",
+                 c10::str("cannot divide an extra sequence of width ", shape.width, " among ",
+                          shape.heads, " heads"),
+                 "take a width that is a multiple of the heads");
+}
+
 Promises promises(const Config& c) {
   return {.padding = c.shorten == Shorten::batch ? Padding::contents : Padding::invisible,
           .future = Future::exact,
@@ -261,7 +270,7 @@ Mechanism luna_mechanism() {
                     {"elu", "{length: 5, psi: elu, tied: false, pack_heads: 1}"},
                     {"short", "{length: 40, shorten: row, positions: true}"},
                     {"cut", "{length: 40, shorten: batch}"}}},
-      promises, make);
+      promises, make, check);
 }
 
 }  // namespace longbow

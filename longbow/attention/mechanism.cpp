@@ -43,11 +43,16 @@ Node options_of(const Node& options) {
   return rest;
 }
 
+void check_options(const Node& options, const Site& site) {
+  mechanism_of(options).check(site, options_of(options));
+}
+
 Mixer make_mixer(const Node& options, const Site& site) {
   const auto& mechanism = mechanism_of(options);
   const auto own = options_of(options);
   const bool rotates = site.rotary && !site.cross;
   if (rotates) check_rotary(options);
+  mechanism.check(site, own);
   auto mixer = mechanism.mixer(site, own);
   auto promises = mechanism.promises(own);
   promises.positional = promises.positional || rotates;
@@ -61,15 +66,19 @@ Mixer make_mixer(const std::string& name, const Site& site, const std::string& o
   return make_mixer(node, site);
 }
 
-Block make_block(const Node& options, const Site& site, BlockConfig config) {
+BlockConfig block_of(const Node& options, BlockConfig config) {
   const auto& mechanism = mechanism_of(options);
   if (mechanism.block) mechanism.block(config, options_of(options));
+  return config;
+}
+
+Block make_block(const Node& options, const Site& site, BlockConfig config) {
+  config = block_of(options, config);
   return residual(site, config.mixes ? make_mixer(options, site.at("mixer")) : nullptr, config);
 }
 
 Block make_block(const Node& options, const Node& cross, const Site& site, BlockConfig config) {
-  const auto& mechanism = mechanism_of(options);
-  if (mechanism.block) mechanism.block(config, options_of(options));
+  config = block_of(options, config);
   auto there = site.at("cross");
   there.cross = true;
   if (site.shared) there.shared = site.shared->child("cross");

@@ -6,6 +6,7 @@
 
 #include "longbow/core/config.h"
 #include "longbow/core/fields.h"
+#include "longbow/core/option_error.h"
 #include "longbow/nn/block.h"
 
 namespace longbow {
@@ -24,6 +25,9 @@ struct Mechanism {
   // them.
   std::function<Promises(const Node&)> promises;
   std::function<Node(const Node&)> resolve;  // every option spelled out
+  // OptionError when options do not go together, or not with the site. A length of 0 is not known
+  // yet, and is not checked.
+  std::function<void(const Site&, const Node&)> check;
   std::function<Mixer(const Site&, const Node&)> mixer;
   // How the block around the mixer differs from what is asked for; empty where it does not.
   std::function<void(BlockConfig&, const Node&)> block;
@@ -38,13 +42,18 @@ std::string mechanisms_that(bool (*promise)(const Promises&));
 // UserError where a mechanism has no queries and keys that could be rotated.
 void check_rotary(const Node& options);
 
+// The row's check, of options as written in a config.
+void check_options(const Node& options, const Site& site);
+
 // `options` as written in a config: {name: linformer, rank: 64}. Places in it are kept for the
-// messages.
+// messages. They are checked first, so that a mechanism's constructor need not.
 Mixer make_mixer(const Node& options, const Site& site);
 // The same from code: make_mixer("linformer", site, "{rank: 64}").
 Mixer make_mixer(const std::string& name, const Site& site, const std::string& options = "");
 // The mixer in its block, as the mechanism wants it.
 Block make_block(const Node& options, const Site& site, BlockConfig config);
+// The config of a block, as its mechanism wants it.
+BlockConfig block_of(const Node& options, BlockConfig config);
 // A decoder's block: self-attention, cross-attention to a memory as the site's shape says, and the
 // feed-forward layer that goes with the first.
 Block make_block(const Node& options, const Node& cross, const Site& site, BlockConfig config);
@@ -58,9 +67,11 @@ struct Row {
   std::vector<Variant> variants = {};
 };
 
+// `check` may throw an OptionError; null where every combination of options is a mechanism.
 template <class Config>
 Mechanism over_tokens(Row row, Promises (*promises)(const Config&),
-                      Mixer (*make)(const Site&, const Config&)) {
+                      Mixer (*make)(const Site&, const Config&),
+                      void (*check)(const Config&, const Site&) = nullptr) {
   const auto name = row.name;
   return {
       .name = row.name,
@@ -72,6 +83,11 @@ Mechanism over_tokens(Row row, Promises (*promises)(const Config&),
       .variants = row.variants,
       .promises = [=](const Node& o) { return promises(read<Config>(o, name)); },
       .resolve = [=](const Node& o) { return written(read<Config>(o, name)); },
+      .check =
+          [=](const Site& site, const Node& o) {
+            const auto config = read<Config>(o, name);
+            if (check) check_options(o, name, [&] { check(config, site); });
+          },
       .mixer = [=](const Site& site, const Node& o) { return make(site, read<Config>(o, name)); },
       .block = {},
       .options = describe<Config>()};
@@ -79,9 +95,10 @@ Mechanism over_tokens(Row row, Promises (*promises)(const Config&),
 
 template <class Config>
 Mechanism over_heads(Row row, Promises (*promises)(const Config&),
-                     Attention (*make)(const Site&, const Config&)) {
+                     Attention (*make)(const Site&, const Config&),
+                     void (*check)(const Config&, const Site&) = nullptr) {
   const auto name = row.name;
-  auto mechanism = over_tokens<Config>(std::move(row), promises, nullptr);
+  auto mechanism = over_tokens<Config>(std::move(row), promises, nullptr, check);
   mechanism.promises = [=](const Node& o) {
     auto kept = promises(read<Config>(o, name));
     kept.rotary = true;

@@ -55,8 +55,6 @@ class Nystromformer : public AttentionImpl {
         path_(site.path),
         scale_(std::pow(static_cast<double>(site.shape.head()), -0.25)) {
     const int64_t taps = config.conv;
-    TORCH_CHECK(taps == 0 || taps % 2 == 1, "nystromformer: conv is ", taps,
-                ", but a filter has an odd length");
     if (taps == 0 || site.cross) return;  // no place of a memory belongs to a query
     const double bound = 1 / std::sqrt(static_cast<double>(taps));
     conv_ = parameter("conv", initial_uniform(site, "conv", {heads_, taps}, bound));
@@ -176,6 +174,12 @@ class Nystromformer : public AttentionImpl {
   Tensor conv_;  // [H, taps], or undefined
 };
 
+void check(const Config& c, const Site&) {
+  require_option(c.conv == 0 || c.conv % 2 == 1, "conv",
+                 c10::str("is ", c.conv, ", but a filter has an odd length"),
+                 "take an odd number, or 0 for no filter");
+}
+
 Promises promises(const Config& c) {
   const bool alone =
       c.segments == Segments::real && c.start == Start::matrix && !c.shortcut;  // each sequence
@@ -202,7 +206,7 @@ Mechanism nystromformer_mechanism() {
        .variants = {{"few", "{landmarks: 5, conv: 3}"},
                     {"steps", "{landmarks: 4, steps: 8, conv: 0}"},
                     {"zeroed", "{landmarks: 5, conv: 3, segments: zeroed, shortcut: true}"}}},
-      promises, make);
+      promises, make, check);
 }
 
 }  // namespace longbow

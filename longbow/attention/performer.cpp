@@ -69,23 +69,19 @@ void fields(V& v, Config& c) {
 
 constexpr double kSmallest = 1e-30;  // denominator
 
+// Whether features are of Omega x, and not of x itself.
+bool projects(const Config& c) {
+  return c.map != Map::no_projection && c.projection;
+}
+
 class Performer : public AttentionImpl {
  public:
   Performer(const Site& site, const Config& config)
       : config_(config), mirrored_(config.map == Map::hyperbolic) {
     const int64_t width = site.shape.head();
-    const bool random = config.map != Map::no_projection && config.projection;
-    TORCH_CHECK(config.projection || config.map == Map::generalised,
-                "performer: only the generalised map can do without its projection");
-    TORCH_CHECK(config.eps_in_features == 0 || exponential(),
-                "performer: eps_in_features is for the maps softmax and hyperbolic");
-    TORCH_CHECK(random || config.features == 0 || config.features == width,
-                "performer: features is ", config.features,
-                ", but without a projection there are as many as channels, ", width);
+    const bool random = projects(config);
     features_ = config.features > 0 ? config.features : usual_features(width, mirrored_);
     if (!random) features_ = width;
-    TORCH_CHECK(!mirrored_ || features_ % 2 == 0,
-                "performer: hyperbolic features come in pairs, but features is ", features_);
     if (random)
       omega_.emplace(*this, site, "omega",
                      Draw{.matrices = config.per_head ? site.shape.heads : 1,
@@ -219,6 +215,23 @@ class Performer : public AttentionImpl {
 };
 
 // With eps in the features the maximum over all keys no longer cancels: a causal form would leak.
+void check(const Config& c, const Site& site) {
+  const int64_t width = site.shape.head();
+  const bool exponential = c.map == Map::softmax || c.map == Map::hyperbolic;
+  require_option(c.projection || c.map == Map::generalised, "projection",
+                 "is false, but only map: generalised can do without one",
+                 "leave it out, or set map: generalised");
+  require_option(c.eps_in_features == 0 || exponential, "eps_in_features",
+                 "is for the maps softmax and hyperbolic", "leave it out");
+  require_option(projects(c) || c.features == 0 || c.features == width, "features",
+                 c10::str("is ", c.features, ", but without a projection there are as many as ",
+                          "channels, ", width),
+                 "leave it out");
+  require_option(c.map != Map::hyperbolic || c.features % 2 == 0, "features",
+                 c10::str("is ", c.features, ", but map: hyperbolic takes them in pairs"),
+                 "take an even number");
+}
+
 Promises promises(const Config& c) {
   const bool causal = c.eps_in_features == 0;
   return {.future = causal ? Future::exact : Future::refused, .cross = true, .decode = causal};
@@ -243,7 +256,7 @@ Mechanism performer_mechanism() {
                     {"generalised", "{map: generalised, kernel: elu1, projection: false}"},
                     {"no_projection", "{map: no_projection, eps_sums: 1e-3}"},
                     {"per_head", "{features: 19, norms: fixed, per_head: true}"}}},
-      promises, make);
+      promises, make, check);
 }
 
 }  // namespace longbow

@@ -82,7 +82,7 @@ class Rfa : public AttentionImpl {
                       .width = site.shape.head(),
                       .orthogonal = config.orthogonal,
                       .redraw = config.redraw,
-                      .pool = checked_pool(site, config)}) {
+                      .pool = config.pool}) {
     const double t = config.temperature;
     scale_ = config.feature_scale > 0 ? config.feature_scale
                                       : 1 / std::sqrt(static_cast<double>(config.features));
@@ -140,12 +140,6 @@ class Rfa : public AttentionImpl {
   void after_step(int64_t step) override { projections_.after_step(step); }
 
  private:
-  static int64_t checked_pool(const Site& site, const Config& config) {
-    TORCH_CHECK(config.pool == 0 || config.pool >= site.shape.heads, "rfa: a pool of ", config.pool,
-                " matrices, but ", site.shape.heads, " heads take one each");
-    return config.pool;
-  }
-
   // Lengths, angles and sums are float32 at least.
   Tensor features(const Tensor& x) const {
     const auto type = wide(x);
@@ -200,6 +194,12 @@ class Rfa : public AttentionImpl {
   std::shared_ptr<Linear> gate_;
 };
 
+void check(const Config& c, const Site& site) {
+  require_option(c.pool == 0 || c.pool >= site.shape.heads, "pool",
+                 c10::str("is ", c.pool, ", but ", site.shape.heads, " heads take a matrix each"),
+                 "take as many as there are heads, or more, or 0 for no pool");
+}
+
 Promises promises(const Config& c) {
   const bool gated = c.gate != Gate::none;
   return {.future = Future::exact,
@@ -231,7 +231,7 @@ Mechanism rfa_mechanism() {
                     {"pool", "{pool: 5}"},
                     {"reference", "{feature_scale: 0.1, clamp: value, floor: 1}"},
                     {"magnitude", "{gate: head, clamp: magnitude, floor: 1e-3}"}}},
-      promises, make);
+      promises, make, check);
 }
 
 }  // namespace longbow

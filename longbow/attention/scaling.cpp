@@ -96,12 +96,6 @@ class Scaling : public MixerImpl {
   Scaling(const Site& site, const Config& config)
       : config_(config), heads_(site.shape.heads), width_(site.shape.width) {
     const int64_t modules = config.modules > 0 ? config.modules : nearest_divisor(width_);
-    TORCH_CHECK(width_ % modules == 0, "scaling: width ", width_, " does not divide into ", modules,
-                " modules");
-    TORCH_CHECK(width_ % heads_ == 0, "scaling: width ", width_, " does not divide among ", heads_,
-                " heads");
-    TORCH_CHECK(config.across % 2 == 1, "scaling: across ", config.across,
-                " has no middle; take an odd number");
     Site whole = site.at("attention");
     whole.shape.head_width = width_ / heads_;
     attention_ =
@@ -172,6 +166,20 @@ class Scaling : public MixerImpl {
   std::shared_ptr<Linear> output_;
 };
 
+void check(const Config& c, const Site& site) {
+  const auto& shape = site.shape;
+  require_option(c.modules == 0 || shape.width % c.modules == 0, "modules",
+                 c10::str("is ", c.modules, ", which does not divide the width ", shape.width),
+                 "take a divisor of the width, or 0 to have one chosen");
+  require_option(
+      shape.width % shape.heads == 0, "",
+      c10::str("cannot divide the width ", shape.width, " among ", shape.heads, " heads"),
+      "take a width that is a multiple of the heads");
+  require_option(c.across % 2 == 1, "across",
+                 c10::str("is ", c.across, ", but taps over modules have a middle"),
+                 "take an odd number");
+}
+
 Promises promises(const Config& c) {
   return {.future = Future::exact,
           .decode = true,
@@ -195,7 +203,7 @@ Mechanism scaling_mechanism() {
        .exact = "softmax attention of its projections; one tap: projections by dense matrices",
        .variants = {{"modules", "{modules: 4, length: 4, across: 1, output: true}"},
                     {"multiplicative", "{projections: multiplicative}"}}},
-      promises, make);
+      promises, make, check);
   row.block = [](BlockConfig& config, const Node& options) {
     if (read<Config>(options, "scaling").sparse_feed_forward)
       config.feed_forward.kind = FeedForwardKind::sparse;

@@ -69,19 +69,11 @@ class Scatterbrain : public AttentionImpl {
         features_(config.features > 0 ? config.features : usual_features(width_, mirrored_)),
         omega_(*this, site, "omega",
                {.matrices = config.per_head ? site.shape.heads : 1,
-                .rows = mirrored_ ? (features_ + 1) / 2 : features_,
+                .rows = mirrored_ ? features_ / 2 : features_,
                 .width = width_,
                 .norms = config.norms,
                 .redraw = config.redraw}) {
-    TORCH_CHECK(!mirrored_ || features_ % 2 == 0,
-                "scatterbrain: hyperbolic features come in pairs, but features is ", features_);
-    const bool local = config.support == Support::local;
-    TORCH_CHECK(!local || config.rounds == 1, "scatterbrain: a window is the same in each of ",
-                config.rounds, " rounds");
-    if (local) return;
-    TORCH_CHECK(config.window > 0, "scatterbrain: groups of no keys; window must be above 0");
-    TORCH_CHECK(config.buckets % 2 == 0, "scatterbrain: buckets come in pairs, but there are ",
-                config.buckets);
+    if (config.support == Support::local) return;
     const bool angular = config.support == Support::angular;
     hashes_.emplace(*this, site, "hashes",
                     Draw{.matrices = config.rounds,
@@ -219,6 +211,20 @@ class Scatterbrain : public AttentionImpl {
 };
 
 // Hashes of whole sequences tell which pairs are exact, so only a window is strictly causal.
+void check(const Config& c, const Site&) {
+  const bool local = c.support == Support::local;
+  require_option(c.map != Map::hyperbolic || c.features % 2 == 0, "features",
+                 c10::str("is ", c.features, ", but map: hyperbolic takes them in pairs"),
+                 "take an even number");
+  require_option(!local || c.rounds == 1, "rounds",
+                 c10::str("is ", c.rounds, ", but a window is the same in every round"),
+                 "leave it out, or set support to clusters or angular");
+  require_option(local || c.window > 0, "window", "is 0, but groups need keys",
+                 "take 1 or more, or set support: local");
+  require_option(local || c.buckets % 2 == 0, "buckets",
+                 c10::str("is ", c.buckets, ", but they come in pairs"), "take an even number");
+}
+
 Promises promises(const Config& c) {
   const bool local = c.support == Support::local;
   return {.future = local ? Future::exact : Future::frozen,
@@ -244,7 +250,7 @@ Mechanism scatterbrain_mechanism() {
        .variants = {{"even", "{window: 6, map: softmax, features: 12}"},
                     {"clusters", "{support: clusters, window: 640, rounds: 2}"},
                     {"angular", "{support: angular, window: 640, buckets: 4}"}}},
-      promises, make);
+      promises, make, check);
 }
 
 }  // namespace longbow

@@ -34,11 +34,7 @@ void fields(V& v, Config& c) {
 class Softmax : public ExactAttention {
  public:
   Softmax(const Site& site, const Config& config)
-      : ExactAttention(site, config.dropout), config_(config) {
-    const auto given = static_cast<int64_t>(config.head_mask.size());
-    TORCH_CHECK(given == 0 || given == site.shape.heads, "softmax: head_mask has ", given,
-                " entries for ", site.shape.heads, " heads");
-  }
+      : ExactAttention(site, config.dropout), config_(config) {}
 
   Tensor attend(const Heads& heads, Context& context) override {
     if (config_.form == Form::naive) return AllPairs::attend(heads, context);
@@ -66,6 +62,13 @@ class Softmax : public ExactAttention {
   Config config_;
 };
 
+void check(const Config& c, const Site& site) {
+  const auto given = static_cast<int64_t>(c.head_mask.size());
+  require_option(given == 0 || given == site.shape.heads, "head_mask",
+                 c10::str("has ", given, " entries for ", site.shape.heads, " heads"),
+                 "give one for each head, or leave it out");
+}
+
 Promises promises(const Config& c) {
   return AllPairs::promised(c.form == Form::naive);
 }
@@ -85,7 +88,7 @@ Mechanism softmax_mechanism() {
        .summary = "Every query weighs every key; the exact form the others approximate.",
        .exact = "itself",
        .variants = {{"naive", "{form: naive}"}}},
-      promises, make);
+      promises, make, check);
 }
 
 }  // namespace longbow

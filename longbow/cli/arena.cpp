@@ -127,13 +127,21 @@ Node json_of(const Baseline& baseline, const std::string& task) {
                     {"chosen_by", Node::string("train")}});
 }
 
-// The rows of each task, for the metric that its cells were scored by.
+// The rows of each task, for the metric that its cells were scored by. Its data is read once, and
+// checked against the model of every cell.
 class Baselines {
  public:
   explicit Baselines(const std::vector<ArenaCell>& cells) {
-    for (const auto& [task, label, seed, folder, sites, config, refusal] : cells)
-      if (refusal.empty() && (tasks_.empty() || tasks_.back().first != task))
-        tasks_.emplace_back(task, baselines(config.data, config.objective, load_data(config.data)));
+    Splits splits;
+    for (const auto& [task, label, seed, folder, sites, config, refusal] : cells) {
+      if (!refusal.empty()) continue;
+      if (tasks_.empty() || tasks_.back().first != task) {
+        splits = load_data(config.data);
+        tasks_.emplace_back(task, baselines(config.data, config.objective, splits));
+      }
+      find_objective(config.objective)
+          .check_data(splits, config.model, config.train.sampler.bucket);
+    }
   }
   void choose(const std::string& task, const std::string& metric) {
     for (auto& [name, rows] : tasks_)

@@ -45,11 +45,14 @@ std::string objective_of(const Node& tree) {
   return find_data_source(as_string(task, "task"), task.place, "task").objective;
 }
 
+Node model_of(const Node& tree) {
+  const auto* model = tree.find("model");
+  return model && model->is_map() ? *model : Node::map();
+}
+
 RunConfig config_with(Node tree, const Node& attention, std::vector<std::string>& sites) {
-  auto& model = tree["model"];
-  if (!model.is_map()) model = Node::map();
-  auto placement = placed(attention, model, objective_of(tree));
-  model = std::move(placement.model);
+  auto placement = placed(attention, model_of(tree), objective_of(tree));
+  tree["model"] = std::move(placement.model);
   sites = std::move(placement.sites);
   return read_run_config(tree);
 }
@@ -61,15 +64,16 @@ std::string bare(const std::string& error, const Place& place) {
   return text.substr(0, text.find("; "));
 }
 
-// A mechanism that lacks what a task needs has a cell that says so. Everything else that is wrong
-// is wrong with softmax too, or with the options of the mechanism, and is the user's to mend.
+// A mechanism that lacks what a task needs, or does not fit its model, has a cell that says so.
+// Everything else that is wrong is wrong with softmax too, or with the options of the mechanism,
+// and is the user's to mend.
 void configure(ArenaCell& cell, const Node& tree, const Node& attention) {
   try {
     cell.config = config_with(tree, attention, cell.sites);
   } catch (const UserError& error) {
-    auto options = options_of(attention);
-    std::erase_if(options.entries, [](const auto& entry) { return entry.first == "per_layer"; });
-    mechanism_of(attention).promises(options);
+    const auto* option = dynamic_cast<const OptionError*>(&error);
+    if (option && !option->key().empty()) throw;
+    check_readable(attention, model_of(tree), objective_of(tree));
     std::vector<std::string> unused;
     config_with(tree, Node::string("softmax"), unused);
     cell.refusal = bare(error.what(), attention.place);

@@ -160,6 +160,9 @@ Sample sample(const Subject& subject, const BenchCommand& command, const std::st
   } catch (const c10::Error& error) {
     result.status = "FAIL";
     result.reason = error.what_without_backtrace();
+  } catch (const OptionError& error) {
+    result.status = "FAIL";
+    result.reason = error.what();
   }
   return result;
 }

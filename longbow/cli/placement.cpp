@@ -51,9 +51,21 @@ Placement in_encoder_decoder(const Node& attention, const Node& model) {
 
 }  // namespace
 
+void check_readable(const Node& attention, const Node& model, const std::string& objective) {
+  const auto any = [](const Promises&) { return true; };
+  if (objective != "translation") {
+    keeps(attention, model, any);
+    return;
+  }
+  for (const auto* name : {"encoder", "decoder"}) {
+    const auto* part = model.find(name);
+    keeps(attention, part ? *part : Node::map(), any);
+  }
+}
+
 Placement placed(const Node& attention, const Node& model, const std::string& objective) {
   if (objective == "translation") return in_encoder_decoder(attention, model);
-  keeps(attention, model, [](const Promises&) { return true; });
+  check_readable(attention, model, objective);
   Placement result = {model, {}};
   result.model["attention"] = attention;
   if (objective == "characters") result.sites = {"deep"};

@@ -12,6 +12,9 @@ struct Placement {
   std::vector<std::string> sites;  // the places it took; empty where there is only one
 };
 
+// UserError when a layer of the model cannot read the options.
+void check_readable(const Node& attention, const Node& model, const std::string& objective);
+
 // Every place where the mechanism keeps what the place needs: in an encoder-decoder the encoder
 // needs both directions, the decoder a causal form that decodes, cross-attention one that decodes
 // from a memory. The other places stay as `model` has them. A generator has the mechanism of its

@@ -188,6 +188,7 @@ ImportedBert import_bert(const std::string& folder, const Node& attention, uint6
   result.source = read_json(folder);
   result.config = bert_from_hugging_face(result.source);
   if (!attention.is_null()) result.config.encoder.attention = attention;
+  check_attention(result.config.encoder);
   const auto file = weights_file(folder);
   const auto found = read_weights(file, result.left_out);
   result.config.pooler = found.count("pooler.dense.weight") || found.count("pooler.dense.bias");

@@ -22,6 +22,13 @@ EncoderConfig single(EncoderConfig config, const Node& attention) {
   return config;
 }
 
+// The config of the deep stack: as many molecules as the longest text has, and the first character.
+EncoderConfig deep_of(const CanineConfig& config) {
+  auto deep = config.encoder;
+  if (deep.max_length > 0) deep.max_length = (deep.max_length + config.rate - 1) / config.rate + 1;
+  return deep;
+}
+
 }  // namespace
 
 EncoderConfig canine_encoder() {
@@ -31,7 +38,7 @@ EncoderConfig canine_encoder() {
 }
 
 void check_canine(const CanineConfig& config, const Node& tree) {
-  check_encoder(config.encoder, tree);
+  check_encoder(deep_of(config), tree);
   for (const auto& attention : {config.first, config.last})
     check_attention(single(config.encoder, attention));
   if (config.encoder.width % config.hashes != 0) {
@@ -61,6 +68,7 @@ Tower::Tower(const Site& site, const EncoderConfig& config) {
   shared_ = register_module("shared", std::make_shared<Shared>());
   auto own = site;
   own.layers = config.layers;
+  own.shape.max_length = config.max_length;
   own.shared = shared_;
   layers_ = register_module("layers", std::make_shared<Stack>(blocks_of(config, own), shared_));
 }
@@ -102,9 +110,7 @@ Canine::Canine(const CanineConfig& config, uint64_t seed) : config_(config) {
   down_ = register_module(
       "down", std::make_shared<Convolution>(site.at("down"), width, width, config.rate));
   down_norm_ = norm("down_norm");
-  auto deep = site.at("deep");
-  deep.shape.max_length = (longest + config.rate - 1) / config.rate + 1;
-  deep_ = register_module("deep", std::make_shared<Tower>(deep, encoder));
+  deep_ = register_module("deep", std::make_shared<Tower>(site.at("deep"), deep_of(config)));
   pooler_ = register_module("pooler", std::make_shared<Linear>(site.at("pooler"), width, width));
   up_ = register_module(
       "up", std::make_shared<Convolution>(site.at("up"), 2 * width, width, config.kernel));

@@ -14,55 +14,61 @@ void require(const Node& options, const std::string& what, bool (*promise)(const
                   "mechanisms that do: " + mechanisms_that(promise));
 }
 
-void check_cross_attention(const DecoderConfig& config) {
+// The part of the config that an encoder has too.
+EncoderConfig encoder_of(const DecoderConfig& config) {
+  return {.width = config.width,
+          .heads = config.heads,
+          .head_width = config.head_width,
+          .layers = config.layers,
+          .max_length = config.max_length,
+          .causal = true,
+          .bias = config.bias,
+          .positions = config.positions,
+          .init = config.init,
+          .block = config.block,
+          .attention = config.attention};
+}
+
+Site site_of(const DecoderConfig& config, const DecoderSite& place) {
+  auto site = site_of(encoder_of(config), place.seed);
+  site.path = "decoder";
+  site.shape.memory_width = place.memory_width;
+  site.shape.memory_length = place.memory_length;
+  return site;
+}
+
+void check_cross_attention(const DecoderConfig& config, const DecoderSite& place) {
   for (const auto& options : attention_per_layer(config.cross_attention, config.layers)) {
     require(options, "cannot attend to a memory", [](const Promises& p) { return p.cross; });
     require(options, "does not decode from a memory",
             [](const Promises& p) { return p.cross && p.decode; });
   }
-}
-
-void check_self_attention(const DecoderConfig& config) {
-  check_attention({.layers = config.layers, .causal = true, .attention = config.attention});
-  check_decodes(config.attention, config.layers);
+  auto site = site_of(config, place);
+  site.cross = true;
+  if (place.memory_length == 0) site.shape.max_length = 0;  // which would stand for it
+  check_layer_options(config.cross_attention, site);
 }
 
 }  // namespace
 
-void check_decoder(const DecoderConfig& config, const Node& tree) {
-  check_encoder({.width = config.width,
-                 .heads = config.heads,
-                 .head_width = config.head_width,
-                 .layers = config.layers,
-                 .causal = true,
-                 .positions = config.positions,
-                 .attention = config.attention},
-                tree);
+void check_decoder(const DecoderConfig& config, const DecoderSite& place, const Node& tree) {
   if (config.positions == Positions::axial) {
     const auto* positions = tree.find("positions");
     throw UserError(positions ? positions->place : tree.place, "a decoder has no axial positions",
                     "write none, sinusoidal, learned or rotary");
   }
-  check_self_attention(config);
-  check_cross_attention(config);
+  check_encoder(encoder_of(config), tree, /*crosses=*/true);
+  check_decodes(config.attention, config.layers);
+  check_cross_attention(config, place);
 }
 
 Decoder::Decoder(const DecoderConfig& config, const DecoderSite& place) : config_(config) {
-  check_self_attention(config);
-  check_cross_attention(config);
+  check_attention(encoder_of(config));
+  check_decodes(config.attention, config.layers);
+  check_cross_attention(config, place);
   TORCH_CHECK(config.head_width > 0 || config.width % config.heads == 0, "decoder: width ",
               config.width, " is not a multiple of ", config.heads, " heads");
-  Site site = {.shape = {.width = config.width,
-                         .heads = config.heads,
-                         .head_width = config.head_width,
-                         .max_length = config.max_length,
-                         .memory_width = place.memory_width,
-                         .memory_length = place.memory_length},
-               .path = "decoder",
-               .init = std::string(names_of(config.init)[static_cast<size_t>(config.init)]),
-               .bias = config.bias,
-               .layers = config.layers,
-               .seed = place.seed};
+  auto site = site_of(config, place);
   site.shared = shared_ = register_module("shared", std::make_shared<Shared>());
   words_ = place.words;
   if (!words_.defined())

@@ -31,16 +31,17 @@ void fields(V& v, DecoderConfig& c) {
     "mechanism that reads the encoder's output, with a decoding state");
 }
 
-// UserError with file and line when a layer's mechanism does not exist, has wrong options, is not
-// causal, cannot read a memory or cannot decode, or when the width does not divide among the heads.
-void check_decoder(const DecoderConfig& config, const Node& tree);
-
 // What a decoder is built beside.
 struct DecoderSite {
   int64_t vocabulary = 0, memory_width = 0, memory_length = 0;
   uint64_t seed = 0;
   Tensor words = {};  // of another part, to be shared: [V, C]
 };
+
+// UserError with file and line when a layer's mechanism does not exist, has wrong options, is not
+// causal, cannot read a memory or cannot decode, or when sizes do not fit each other. What depends
+// on a length of 0 is not checked.
+void check_decoder(const DecoderConfig& config, const DecoderSite& place, const Node& tree);
 
 // Token embeddings, positions, blocks that read their past and a memory, and a last norm.
 class Decoder : public Part {

@@ -27,8 +27,8 @@ Embedding::Embedding(const Site& site, const EncoderConfig& config, int64_t voca
       dropout_(config.embedding_dropout),
       padding_(config.zero_padding ? 0 : -1),
       words_(words) {
-  const int64_t asked = config.embedding_width > 0 ? config.embedding_width : config.width;
-  if (!words.defined()) words_ = parameter("words", initial_words(site, config, vocabulary, asked));
+  if (!words.defined())
+    words_ = parameter("words", initial_words(site, config, vocabulary, config.words()));
   const int64_t width = words_.size(1);
   scale_ = config.embedding_scale ? std::sqrt(static_cast<double>(width)) : 1;
   add_positions(site, config);

@@ -4,17 +4,6 @@
 
 namespace longbow {
 
-Site site_of(const EncoderConfig& config, uint64_t seed) {
-  return {.shape = {.width = config.width,
-                    .heads = config.heads,
-                    .head_width = config.head_width,
-                    .max_length = config.max_length},
-          .init = std::string(names_of(config.init)[static_cast<size_t>(config.init)]),
-          .bias = config.bias,
-          .layers = config.layers,
-          .seed = seed};
-}
-
 std::vector<Block> blocks_of(const EncoderConfig& config, const Site& site) {
   const auto options = attention_per_layer(config.attention, config.layers);
   std::vector<Block> blocks;

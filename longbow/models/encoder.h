@@ -4,8 +4,7 @@
 
 namespace longbow {
 
-// Where an encoder's modules stand, and its blocks there.
-Site site_of(const EncoderConfig& config, uint64_t seed);
+// The blocks of an encoder.
 std::vector<Block> blocks_of(const EncoderConfig& config, const Site& site);
 
 // Token embeddings, positions, blocks and a last norm: [B, N] -> [B, N, C].

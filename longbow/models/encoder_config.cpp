@@ -17,6 +17,17 @@ AxialConfig AxialConfig::filled(int64_t length, int64_t width) const {
   return all;
 }
 
+Site site_of(const EncoderConfig& config, uint64_t seed) {
+  return {.shape = {.width = config.width,
+                    .heads = config.heads,
+                    .head_width = config.head_width,
+                    .max_length = config.max_length},
+          .init = std::string(names_of(config.init)[static_cast<size_t>(config.init)]),
+          .bias = config.bias,
+          .layers = config.layers,
+          .seed = seed};
+}
+
 void check_attention(const EncoderConfig& config) {
   for (const auto& options : attention_per_layer(config.attention, config.layers)) {
     if (config.positions == Positions::rotary) check_rotary(options);
@@ -30,14 +41,29 @@ void check_attention(const EncoderConfig& config) {
     if (!config.causal && !promises.bidirectional)
       throw UserError(options.place, mechanism.name + " is causal only", "set causal: true");
   }
+  check_layer_options(config.attention, site_of(config, 0));
 }
 
 namespace {
 
+// Not an OptionError: it is not the mechanism's options that are wrong.
+void check_blocks(const EncoderConfig& config, const Node& tree, bool crosses) {
+  const auto* found = tree.find("block");
+  try {
+    for (const auto& options : attention_per_layer(config.attention, config.layers)) {
+      const auto block = block_of(options, config.block);
+      check_options(found ? *found : tree, "model.block",
+                    [&] { check_block(block, config.width, block.mixes || crosses); });
+    }
+  } catch (const OptionError& error) {
+    throw UserError(error);
+  }
+}
+
 void check_axial(const EncoderConfig& config, const Node& tree) {
   const auto* found = tree.find("axial");
   const auto place = found ? found->place : tree.place;
-  const int64_t width = config.embedding_width > 0 ? config.embedding_width : config.width;
+  const int64_t width = config.words();
   const auto axial = config.axial.filled(config.max_length, width);
   if (axial.rows * axial.columns < config.max_length)
     throw UserError(place,
@@ -54,7 +80,7 @@ void check_axial(const EncoderConfig& config, const Node& tree) {
 
 }  // namespace
 
-void check_encoder(const EncoderConfig& config, const Node& tree) {
+void check_encoder(const EncoderConfig& config, const Node& tree, bool crosses) {
   if (config.head_width == 0 && config.width % config.heads != 0) {
     const auto* heads = tree.find("heads");
     throw UserError(heads ? heads->place : tree.place,
@@ -64,6 +90,7 @@ void check_encoder(const EncoderConfig& config, const Node& tree) {
   }
   if (config.positions == Positions::axial) check_axial(config, tree);
   check_attention(config);
+  check_blocks(config, tree, crosses);
 }
 
 }  // namespace longbow

@@ -53,6 +53,8 @@ struct EncoderConfig {
   double embedding_dropout = 0;
   BlockConfig block = {};
   Node attention = Node::string("softmax");
+
+  int64_t words() const { return embedding_width > 0 ? embedding_width : width; }  // their width
 };
 template <class V>
 void fields(V& v, EncoderConfig& c) {
@@ -86,10 +88,14 @@ void fields(V& v, EncoderConfig& c) {
   v("attention", c.attention, "the mechanism: a name, a map with its options, or a list by layers");
 }
 
+// Where an encoder's modules are built.
+Site site_of(const EncoderConfig& config, uint64_t seed);
+
 // UserError with file and line when a layer's mechanism does not exist, has wrong options, or
-// cannot be causal or rotated.
+// cannot be causal or rotated. What depends on a max_length of 0 is not checked.
 void check_attention(const EncoderConfig& config);
-// That, and whether sizes fit each other; `tree` is where the config was read from.
-void check_encoder(const EncoderConfig& config, const Node& tree);
+// That, and whether sizes and the options of the blocks fit each other; `tree` is where the config
+// was read from, and `crosses` whether the blocks also read a memory.
+void check_encoder(const EncoderConfig& config, const Node& tree, bool crosses = false);
 
 }  // namespace longbow

@@ -4,6 +4,25 @@
 
 namespace longbow {
 
+void check_language_head(const LanguageHeadConfig& config, int64_t words, int64_t width,
+                         const Node& tree) {
+  if (!config.tied || config.transform || words == width) return;
+  const auto* transform = tree.find("transform");
+  const auto* embedding = tree.find("embedding_width");
+  throw UserError(transform   ? transform->place
+                  : embedding ? embedding->place
+                              : tree.place,
+                  "words of width " + std::to_string(words) + " are tied to a model of width " +
+                      std::to_string(width) + " without a transform",
+                  "set model.transform: true, or model.tied: false");
+}
+
+void check_language_model(const LanguageModelConfig& config, const Node& tree) {
+  const auto& encoder = config.encoder;
+  check_encoder(encoder, tree);
+  check_language_head(config.head, encoder.words(), encoder.width, tree);
+}
+
 LanguageHead::LanguageHead(const LanguageHeadConfig& config, const Site& site, const Tensor& words,
                            int64_t vocabulary, double norm_epsilon)
     : config_(config), vocabulary_(vocabulary), words_(words) {

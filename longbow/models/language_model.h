@@ -15,6 +15,11 @@ void fields(V& v, LanguageHeadConfig& c) {
   v("head_activation", c.activation, "of the layer of `transform`");
 }
 
+// UserError when words of that width cannot be tied to a model of this one; `tree` is where the
+// config was read from.
+void check_language_head(const LanguageHeadConfig& config, int64_t words, int64_t width,
+                         const Node& tree);
+
 // Which word stands at a token: Linear, activation and LayerNorm where there is a transform, then
 // the words (tied) or a matrix of its own, and a bias for every word. [..., C] -> [..., V].
 class LanguageHead : public Part {
@@ -41,6 +46,9 @@ void fields(V& v, LanguageModelConfig& c) {
   fields(v, c.encoder);
   fields(v, c.head);
 }
+
+// UserError with file and line for what cannot be built.
+void check_language_model(const LanguageModelConfig& config, const Node& tree);
 
 // How many words there are to read and to answer with; `inputs` may have more, a mask token.
 struct Vocabulary {

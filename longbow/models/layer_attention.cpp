@@ -103,6 +103,15 @@ Node resolved_attention(const Node& attention) {
   return result;
 }
 
+void check_layer_options(const Node& attention, const Site& site) {
+  auto here = site;
+  here.layer = 0;
+  for (const auto& options : attention_per_layer(attention, site.layers)) {
+    check_options(options, here);
+    ++here.layer;
+  }
+}
+
 void check_decodes(const Node& attention, int64_t layers) {
   constexpr auto decodes = [](const Promises& p) {
     return p.future != Future::refused && p.decode;

@@ -14,13 +14,22 @@ const Node& part(const Node& tree, const char* name) {
 
 void check_seq2seq(const Seq2SeqConfig& config, const Node& tree) {
   check_encoder(config.encoder, part(tree, "encoder"));
-  check_decoder(config.decoder, part(tree, "decoder"));
+  check_decoder(config.decoder,
+                {.memory_width = config.encoder.width, .memory_length = config.encoder.max_length},
+                part(tree, "decoder"));
   if (config.tie == Tie::all && config.encoder.width != config.decoder.width)
     throw UserError(part(tree, "tie").place,
                     "tie all needs one width, but the encoder's is " +
                         std::to_string(config.encoder.width) + " and the decoder's " +
                         std::to_string(config.decoder.width),
                     "set tie to output, or the widths alike");
+  const int64_t words = config.encoder.embedding_width;
+  if (config.tie == Tie::all && words > 0 && words != config.decoder.width)
+    throw UserError(part(tree, "tie").place,
+                    "tie all needs embeddings of the decoder's width " +
+                        std::to_string(config.decoder.width) + ", but encoder.embedding_width is " +
+                        std::to_string(words),
+                    "set tie to output, or leave encoder.embedding_width out");
 }
 
 Seq2Seq::Seq2Seq(const Seq2SeqConfig& config, int64_t source_vocabulary, int64_t target_vocabulary,

@@ -4,6 +4,7 @@
 
 #include <string_view>
 
+#include "longbow/core/option_error.h"
 #include "longbow/nn/recompute.h"
 
 namespace longbow {
@@ -55,9 +56,7 @@ class ResidualBlock : public BlockImpl {
       register_module(mixing.name, mixing.mixer);
       add_residual(mixing.name, site.shape.width);
     }
-    TORCH_CHECK(
-        config.residual != Residual::reversible || (!mixers_.empty() && feeds), path_,
-        ": a reversible block needs a mixer and a feed-forward layer; take another residual");
+    check_block(config, site.shape.width, !mixers_.empty());
     if (!mixers_.empty() && config.convolution.width > 0)
       convolution_ = register_module(
           "convolution",
@@ -223,6 +222,14 @@ class ResidualBlock : public BlockImpl {
 };
 
 }  // namespace
+
+void check_block(const BlockConfig& config, int64_t width, bool mixes) {
+  const bool feeds = config.feed_forward.kind != FeedForwardKind::none;
+  require_option(config.residual != Residual::reversible || (mixes && feeds), "residual",
+                 "is reversible, which needs a mixer and a feed-forward layer",
+                 "take another residual");
+  check_feed_forward(config.feed_forward, width);
+}
 
 Block residual(const Site& site, Mixer mixer, const BlockConfig& config) {
   return residual(site, std::vector<Mixing>{{"mixer", config.mixes ? std::move(mixer) : nullptr}},

@@ -50,6 +50,10 @@ void fields(V& v, BlockConfig& c) {
     "mixer");
 }
 
+// OptionError when the options do not go together, in a model of that width and in a block that has
+// a mixer or not.
+void check_block(const BlockConfig& config, int64_t width, bool mixes);
+
 // A mixer and a feed-forward layer with their residuals. A reversible block works on two streams
 // side by side, [B, N, 2 C]:
 //   y1 = x1 + mixer(LN x2), y2 = x2 + feed_forward(LN y1).

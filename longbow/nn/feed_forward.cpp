@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "longbow/core/option_error.h"
 #include "longbow/nn/recompute.h"
 
 namespace longbow {
@@ -31,10 +32,25 @@ Tensor activated(const Tensor& x, Activation activation) {
   TORCH_INTERNAL_ASSERT(false);
 }
 
+int64_t FeedForwardConfig::inner(int64_t model) const {
+  return width > 0 ? width : 4 * model;
+}
+
+void check_feed_forward(const FeedForwardConfig& config, int64_t width) {
+  if (config.kind != FeedForwardKind::sparse) return;
+  const int64_t group = config.sparse.group, inner = config.inner(width);
+  require_option(config.chunk == 0, "feed_forward_chunk",
+                 c10::str("is ", config.chunk, ", but a sparse layer is not fed in chunks"),
+                 "leave it out");
+  require_option(inner % group == 0, "sparse.group",
+                 c10::str("is ", group, ", but ", inner, " units do not divide into such groups"),
+                 "take a divisor of the width of the feed-forward layer");
+}
+
 FeedForward::FeedForward(const Site& site, const FeedForwardConfig& config)
     : config_(config), path_(site.path) {
-  const int64_t width = site.shape.width;
-  const int64_t inner = config.width > 0 ? config.width : 4 * width;
+  const int64_t width = site.shape.width, inner = config.inner(width);
+  check_feed_forward(config, width);
   const bool sparse = config.kind == FeedForwardKind::sparse;
   const auto add = [&](const std::string& name, int64_t in, int64_t out, bool bias) {
     return register_module(name, std::make_shared<Linear>(site.at(name), in, out, bias));
@@ -44,10 +60,6 @@ FeedForward::FeedForward(const Site& site, const FeedForwardConfig& config)
   if (config.kind == FeedForwardKind::glu) gate_ = add("gate", width, inner, true);
   if (!sparse) return;
   const auto& units = config.sparse;
-  TORCH_CHECK(config.chunk == 0, path_, ": a sparse feed-forward layer is not fed in chunks; drop ",
-              "block.feed_forward_chunk");
-  TORCH_CHECK(inner % units.group == 0, path_, ": ", inner, " units do not divide into groups of ",
-              units.group, "; set block.feed_forward to a multiple of block.sparse.group");
   const int64_t rank = units.rank > 0 ? units.rank : std::max<int64_t>(1, width / units.group);
   squeeze_ = add("squeeze", width, rank, false);
   choose_ = add("choose", rank, inner, true);

@@ -53,7 +53,11 @@ struct FeedForwardConfig {
   Activation activation = Activation::gelu;
   int64_t chunk = 0;
   SparseUnits sparse = {};
+
+  int64_t inner(int64_t model) const;  // width, or what 0 stands for in a model of that width
 };
+// OptionError, with the keys of a block, when the options do not go together.
+void check_feed_forward(const FeedForwardConfig& config, int64_t width);
 
 // dense: down(act(up(x))). glu: down(act(gate(x)) * up(x)). sparse: down(relu(up(x) * mask(x))).
 class FeedForward : public Part {

@@ -2,6 +2,11 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <cmath>
+
+#include "longbow/core/option_error.h"
+
 namespace longbow {
 namespace {
 
@@ -15,40 +20,25 @@ bool has_weights(const LengthConfig& c) {
   return is_learned(c) || c.method == Method::fixed_random;
 }
 
-void check(const LengthConfig& c, const Site& site, int64_t rank, int64_t longest) {
-  const auto method = names_of(c.method)[static_cast<size_t>(c.method)];
-  const bool convolution = c.method == Method::convolution,
-             layerwise = c.sharing == Sharing::layerwise;
-  TORCH_CHECK(longest > 0, "linformer: needs max_length, here or in the model");
-  TORCH_CHECK(rank <= longest, "linformer: rank is ", rank, ", but max_length is ", longest);
-  TORCH_CHECK(!convolution || longest % rank == 0,
-              "linformer: convolution needs a max_length that rank divides, but they are ", longest,
-              " and ", rank);
-  TORCH_CHECK(has_weights(c) || c.sharing == Sharing::kv, "linformer: ", method,
-              " has no weights to share; leave sharing at kv");
-  TORCH_CHECK(!layerwise || c.rank_step == 0,
-              "linformer: layers that share a projection have one rank; rank_step must be 0");
-  TORCH_CHECK(!layerwise || site.shared,
-              "linformer: layerwise sharing needs a stack that owns the projection");
-  TORCH_CHECK(!c.bias || is_learned(c), "linformer: ", method, " has no bias");
-  TORCH_CHECK(!c.depthwise || convolution, "linformer: depthwise is for convolution");
-  TORCH_CHECK(c.start == LengthStart::xavier_normal || is_learned(c), "linformer: ", method,
-              " learns nothing; start is for learnable and convolution");
-  TORCH_CHECK(c.deviation == LengthDeviation::inverse_root || c.method == Method::fixed_random,
-              "linformer: deviation is for fixed_random");
-  TORCH_CHECK(c.scale == LengthScale::none || has_weights(c), "linformer: ", method,
-              " has a scale of its own");
+int64_t rank_of(const LengthConfig& c, const Site& site) {
+  return std::max<int64_t>(1, c.rank - site.layer * c.rank_step);
+}
+int64_t longest_of(const LengthConfig& c, const Site& site) {
+  return c.max_length > 0 ? c.max_length : site.source_length();
 }
 
 // Builds E and F one after the other.
 class Builder {
  public:
   Builder(const Site& site, const LengthConfig& config, const Keep& keep)
-      : site_(site), config_(config), keep_(keep) {
-    const int64_t model = site.cross ? site.shape.source_length() : site.shape.max_length;
-    longest_ = config.max_length > 0 ? config.max_length : model;
-    rank_ = std::max<int64_t>(1, config.rank - site.layer * config.rank_step);
-    check(config, site, rank_, longest_);
+      : site_(site),
+        config_(config),
+        keep_(keep),
+        rank_(rank_of(config, site)),
+        longest_(longest_of(config, site)) {
+    TORCH_CHECK(longest_ > 0, "linformer: needs max_length, here or in the model");
+    TORCH_CHECK(config.sharing != Sharing::layerwise || site.shared,
+                "linformer: layerwise sharing needs a stack that owns the projection");
   }
 
   LengthProjection build(const std::string& name) const {
@@ -101,6 +91,38 @@ class Builder {
 };
 
 }  // namespace
+
+void check_length_config(const LengthConfig& c, const Site& site) {
+  const auto method = names_of(c.method)[static_cast<size_t>(c.method)];
+  const bool convolution = c.method == Method::convolution,
+             layerwise = c.sharing == Sharing::layerwise;
+  const int64_t rank = rank_of(c, site), longest = longest_of(c, site);
+  require_option(longest == 0 || rank <= longest, "rank",
+                 c10::str("is ", rank, ", but max_length is ", longest), "lower rank");
+  require_option(longest == 0 || !convolution || longest % rank == 0, "rank",
+                 c10::str("is ", rank, ", which does not divide max_length ", longest,
+                          ", as method: convolution needs"),
+                 "take a divisor of max_length");
+  require_option(has_weights(c) || c.sharing == Sharing::kv, "sharing",
+                 c10::str("is for projections with weights, but method: ", method, " has none"),
+                 "leave it out");
+  require_option(!layerwise || c.rank_step == 0, "rank_step",
+                 c10::str("is ", c.rank_step, ", but layers that share a projection have one rank"),
+                 "leave it out, or set sharing: kv");
+  require_option(!c.bias || is_learned(c), "bias",
+                 c10::str("is for projections that are learned, but method: ", method, " is not"),
+                 "leave it out");
+  require_option(!c.depthwise || convolution, "depthwise", "is for method: convolution",
+                 "leave it out");
+  require_option(c.start == LengthStart::xavier_normal || is_learned(c), "start",
+                 c10::str("is for projections that are learned, but method: ", method, " is not"),
+                 "leave it out");
+  require_option(c.deviation == LengthDeviation::inverse_root || c.method == Method::fixed_random,
+                 "deviation", "is for method: fixed_random", "leave it out");
+  require_option(c.scale == LengthScale::none || has_weights(c), "scale",
+                 c10::str("is for projections with weights, but method: ", method, " has none"),
+                 "leave it out");
+}
 
 LengthProjections make_length_projections(const Site& site, const LengthConfig& config,
                                           const Keep& keep) {

@@ -44,6 +44,10 @@ void fields(V& v, LengthConfig& c) {
     "weights");
 }
 
+// OptionError when the options do not go together, or not with the site; a longest sequence of 0 is
+// not known yet.
+void check_length_config(const LengthConfig& config, const Site& site);
+
 // E for keys and F for values; one and the same unless they are apart.
 struct LengthProjections {
   LengthProjection e, f;

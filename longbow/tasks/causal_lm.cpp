@@ -35,7 +35,7 @@ class CausalLm : public TaskOf<CausalLmConfig, LanguageModel> {
                       "leave model.causal out, or take masked_lm");
     const auto* decoding = tree.find("decoding");
     check_decoding(config.decoding, decoding ? *decoding : tree);
-    check_encoder(config.encoder, tree);
+    check_language_model(config, tree);
   }
 
   std::vector<Metric> metrics(const Tensors& sums) const override { return word_metrics(sums); }

@@ -27,7 +27,10 @@ class MaskedLm : public TaskOf<MaskedLmConfig, LanguageModel> {
   }
   static void check(const Config& config, const Node& tree) {
     check_masking(config.masking, tree);
-    check_encoder(config.encoder, tree);
+    check_language_model(config, tree);
+  }
+  static void check_data(const Splits& splits, const Config& config, const Node& tree) {
+    check_first_token(config.masking, splits.vocabulary, tree);
   }
 
   std::vector<Metric> metrics(const Tensors& sums) const override { return word_metrics(sums); }

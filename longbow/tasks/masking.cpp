@@ -14,6 +14,16 @@ void check_masking(const MaskingConfig& config, const Node& model) {
                   "what they leave of 1 stays as it is");
 }
 
+void check_first_token(const MaskingConfig& config, int64_t vocabulary, const Node& model) {
+  if (config.first_token < vocabulary) return;
+  const auto* masking = model.find("masking");
+  const auto* first = masking ? masking->find("first_token") : nullptr;
+  throw UserError(first ? first->place : model.place,
+                  "masking.first_token is " + std::to_string(config.first_token) +
+                      ", but the data has " + std::to_string(vocabulary) + " tokens",
+                  "lower it");
+}
+
 MaskIds::MaskIds(const Splits& splits) : mask(splits.vocabulary), vocabulary(splits.vocabulary) {
   for (const auto* name : {"[MASK]", "<mask>"}) {
     const auto found = std::find(splits.symbols.begin(), splits.symbols.end(), name);

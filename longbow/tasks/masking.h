@@ -25,6 +25,9 @@ void fields(V& v, MaskingConfig& c) {
 // UserError at its place in `model` when the shares do not fit together.
 void check_masking(const MaskingConfig& config, const Node& model);
 
+// UserError at its place in `model` when no token of the data is left to be hidden.
+void check_first_token(const MaskingConfig& config, int64_t vocabulary, const Node& model);
+
 // The ids that masking needs. The mask token is the data's own ("[MASK]" or "<mask>" among its
 // symbols), or one behind its vocabulary.
 struct MaskIds {

@@ -11,10 +11,17 @@ template <class C, class M>
 class TaskOf : public Task {
  public:
   using Config = C;
-  // Hidden by those of a task that has more to check: a config, before any data is opened, and what
-  // the data must have. `tree` is where the config was read from.
+  // Hidden by those of a task that has more to check: a config, before any data is opened and again
+  // when its lengths are known, and what the data must have. `tree` is where the config was read
+  // from.
   static void check(const Config& config, const Node& tree) { check_encoder(config.encoder, tree); }
   static void check_data(const Splits&, const Config&, const Node& /*tree*/) {}
+  // Hidden by those of a task that reads other samples than the data's, or has more lengths that a
+  // config may leave to the data.
+  static Splits arranged(const Splits& splits, const Config&) { return splits; }
+  static void fit(Config& config, const Splits& splits, int64_t bucket, const Node& tree) {
+    check_options(tree, "model", [&] { fit_length(config.encoder.max_length, splits, bucket); });
+  }
 
   Part& model() override { return *model_; }
   Outcome run(const Batch& batch, const Random& random) override {
@@ -28,9 +35,7 @@ class TaskOf : public Task {
 
  protected:
   TaskOf(Splits splits, const Config& config, const TaskOptions& options)
-      : Task(std::move(splits), options), config_(config) {
-    fit_length(config_.encoder.max_length, splits_, options.bucket);
-  }
+      : Task(std::move(splits), options), config_(config) {}
   // Without what modules add to the loss.
   virtual Outcome outcome(const Batch& batch, Context& context) = 0;
   virtual Config resolved() const {
@@ -50,15 +55,24 @@ Objective objective_of(const std::string& name, const std::string& description,
     T::check(config, model);
     return config;
   };
+  // The samples, and the config with the lengths that they have.
+  const auto fitted = [checked](const Splits& splits, const Node& model, int64_t bucket) {
+    auto config = checked(model);
+    T::check_data(splits, config, model);
+    auto own = T::arranged(splits, config);
+    T::fit(config, own, bucket, model);
+    T::check(config, model);
+    return std::pair(std::move(own), std::move(config));
+  };
   return {.name = name,
           .description = description,
           .options = describe<typename T::Config>(),
           .check = checked,
+          .check_data = fitted,
           .make =
-              [checked](const Splits& splits, const Node& model, const TaskOptions& options) {
-                const auto config = checked(model);
-                T::check_data(splits, config, model);
-                auto task = std::make_unique<T>(splits, config, options);
+              [fitted](const Splits& splits, const Node& model, const TaskOptions& options) {
+                const auto [own, config] = fitted(splits, model, options.bucket);
+                auto task = std::make_unique<T>(own, config, options);
                 task->model().to(options.device);
                 return task;
               },

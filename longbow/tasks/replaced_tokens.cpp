@@ -35,7 +35,14 @@ class ReplacedTokens : public TaskOf<ReplacedTokensConfig, ReplacedTokenModel> {
     check_masking(config.masking, tree);
     check_encoder(config.encoder, tree);
     const auto* generator = tree.find("generator");
-    check_encoder(generator_of(config).encoder, generator ? *generator : tree);
+    const auto encoder = generator_of(config).encoder;
+    check_encoder(encoder, generator ? *generator : tree);
+    check_language_head(config.head,
+                        config.generator.shared ? config.encoder.words() : encoder.words(),
+                        encoder.width, tree);
+  }
+  static void check_data(const Splits& splits, const Config& config, const Node& tree) {
+    check_first_token(config.masking, splits.vocabulary, tree);
   }
 
   std::vector<Metric> metrics(const Tensors& sums) const override {

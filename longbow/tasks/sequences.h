@@ -47,6 +47,9 @@ template <class C>
 class SequencesTask : public TaskOf<C, Part> {
  public:
   static void check(const C& config, const Node& tree) { check_sequences(config, tree); }
+  static Splits arranged(const Splits& splits, const C& config) {
+    return longbow::arranged(splits, config);
+  }
   Texts texts() const override {
     auto texts = TaskOf<C, Part>::texts();
     texts.pairs = this->has_pairs();
@@ -55,7 +58,7 @@ class SequencesTask : public TaskOf<C, Part> {
 
  protected:
   SequencesTask(const Splits& splits, const C& config, int64_t outputs, const TaskOptions& options)
-      : TaskOf<C, Part>(arranged(splits, config), config, options),
+      : TaskOf<C, Part>(splits, config, options),
         sequences_(this->splits_, this->config_, outputs, options.seed) {
     this->model_ = sequences_.model();
   }

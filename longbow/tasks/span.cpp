@@ -23,14 +23,16 @@ void fields(V& v, SpanConfig& c) {
 class Span : public TaskOf<SpanConfig, SpanModel> {
  public:
   Span(const Splits& splits, const Config& config, const TaskOptions& options)
-      : TaskOf(splits.train->has_second() ? joined(splits, Answers::places) : splits, config,
-               options) {
+      : TaskOf(splits, config, options) {
     model_ = std::make_shared<SpanModel>(config_.encoder, splits_.vocabulary, options.seed);
   }
   static void check_data(const Splits& splits, const Config&, const Node&) {
     if (splits.per_token || splits.train->targets() != 2)
       throw UserError("objective span: the samples do not have a first and a last place",
                       "leave objective out, to take what the data is made for");
+  }
+  static Splits arranged(const Splits& splits, const Config&) {
+    return splits.train->has_second() ? joined(splits, Answers::places) : splits;
   }
 
   std::vector<Metric> metrics(const Tensors& sums) const override {

@@ -34,11 +34,10 @@ int64_t Task::parameter_count() {
 void fit_length(int64_t& max_length, const Splits& splits, int64_t bucket) {
   const int64_t longest = (splits.max_length + bucket - 1) / bucket * bucket;
   if (max_length == 0) max_length = longest;
-  if (max_length < longest)
-    throw UserError("model.max_length is " + std::to_string(max_length) +
-                        ", but the data has sequences of up to " + std::to_string(longest) +
-                        " padded tokens",
-                    "raise it, or cut the data with data.max_tokens");
+  require_option(max_length >= longest, "max_length",
+                 "is " + std::to_string(max_length) + ", but the data has sequences of up to " +
+                     std::to_string(longest) + " padded tokens",
+                 "raise it, or cut the data with data.max_tokens");
 }
 
 Texts Task::texts() const {

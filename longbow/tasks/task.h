@@ -95,6 +95,8 @@ struct Objective {
   std::vector<FieldDoc> options;
   // Refuses a model that cannot be built, before any data is opened.
   std::function<void(const Node& model)> check;
+  // The same with the data at hand, which is padded to a multiple of `bucket`.
+  std::function<void(const Splits&, const Node& model, int64_t bucket)> check_data;
   std::function<std::unique_ptr<Task>(const Splits&, const Node& model, const TaskOptions&)> make;
   std::string command = "predict";  // that asks a trained model: predict, generate, translate
 };

@@ -29,7 +29,6 @@ class Translation : public TaskOf<TranslationConfig, Seq2Seq> {
  public:
   Translation(const Splits& splits, const Config& config, const TaskOptions& options)
       : TaskOf(splits, config, options) {
-    fit_length(config_.decoder.max_length, splits_, options.bucket);
     model_ = std::make_shared<Seq2Seq>(config_, splits_.vocabulary, target_vocabulary(splits_),
                                        options.seed);
   }
@@ -37,6 +36,15 @@ class Translation : public TaskOf<TranslationConfig, Seq2Seq> {
     check_seq2seq(config, tree);
     const auto* decoding = tree.find("decoding");
     check_decoding(config.decoding, decoding ? *decoding : tree);
+  }
+  static void fit(Config& config, const Splits& splits, int64_t bucket, const Node& tree) {
+    const auto fit_part = [&](const char* name, int64_t& length) {
+      const auto* part = tree.find(name);
+      check_options(part ? *part : tree, std::string("model.") + name,
+                    [&] { fit_length(length, splits, bucket); });
+    };
+    fit_part("encoder", config.encoder.max_length);
+    fit_part("decoder", config.decoder.max_length);
   }
   static void check_data(const Splits& splits, const Config& config, const Node& tree) {
     const auto target = target_vocabulary(splits);

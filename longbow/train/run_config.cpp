@@ -63,6 +63,10 @@ RunConfig read_run_config(const Node& tree) {
                     "data.name is '" + name->text + "', but the task is '" + config.task + "'",
                     "leave data.name out");
   config.data.name = config.task;
+  check_training(config.train, tree.find("train"));
+  resolve_start(config, tree);
+  kind.check(config.model);
+  check_pretraining(config, tree);
   if (const auto* path = data ? data->find("path") : nullptr; path && !config.data.path.empty()) {
     const auto given = beside(config.data.path, path->place);
     if (!fs::exists(given))
@@ -70,10 +74,6 @@ RunConfig read_run_config(const Node& tree) {
                       "make it with `longbow data make " + config.task + " --out DIR`");
     config.data.path = absolute_path(config.data.path, path->place);
   }
-  check_training(config.train, tree.find("train"));
-  resolve_start(config, tree);
-  kind.check(config.model);
-  check_pretraining(config, tree);
   return config;
 }
 

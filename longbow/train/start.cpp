@@ -95,14 +95,11 @@ void check_sizes(const RunConfig& config, const Stored& stored) {
         fmt::format("model.{} is {}, but that of {} is {}", key, own, config.start.from, given),
         "leave it out");
   };
-  const auto embedding = [](const EncoderConfig& c) {
-    return c.embedding_width > 0 ? c.embedding_width : c.width;
-  };
   const auto head = [](const EncoderConfig& c) {
     return c.head_width > 0 ? c.head_width : c.width / c.heads;
   };
   check("width", ours.width, theirs.width);
-  check("embedding_width", embedding(ours), embedding(theirs));
+  check("embedding_width", ours.words(), theirs.words());
   check("heads", ours.heads, theirs.heads);
   check("head_width", head(ours), head(theirs));
 }

@@ -311,8 +311,6 @@ TEST(Abc, RefusesWhatItsControlCannotDo) {
             "abc: 9 keys, but max_length is 8");
   EXPECT_EQ(error_of([&] { mixer->start(state, 1, 9, context); }),
             "abc: 9 keys, but max_length is 8");
-  EXPECT_EQ(error_of([] { (void)made("{hide_unwritten: true}"); }),
-            "abc: hide_unwritten is for control: position; other controls write every slot");
   Site unknown = kSite;
   unknown.shape.max_length = 0;
   EXPECT_EQ(error_of([&] { (void)made("{control: position}", unknown); }),

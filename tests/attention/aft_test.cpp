@@ -321,8 +321,6 @@ TEST(Aft, RefusesWhatItCannotDo) {
             "aft options:1: aft.form is 'half'; one of: simple, full, local, conv");
   EXPECT_EQ(error_of([] { (void)made("{window: 0}"); }),
             "aft options:1: aft.window is 0, out of range; it may be 1..65536");
-  EXPECT_EQ(error_of([] { (void)made("{form: conv, inner_width: 7}"); }),
-            "aft: inner_width 7 is not a multiple of 2 heads");
   Context crossing = {.memory = random_normal({1, 3, kWidth}, 16)};
   EXPECT_EQ(error_of([&] {
               (*made("{form: full}"))(random_normal({1, 3, kWidth}, 17), crossing);

@@ -273,8 +273,6 @@ TEST(Cosformer, RefusesWhatItCannotDo) {
   bare.shape.max_length = 0;
   EXPECT_EQ(error_of([&] { (void)made("", bare); }),
             "cosformer: needs max_length, here or in the model");
-  EXPECT_EQ(error_of([] { (void)made("{length: current, memory: proportions}"); }),
-            "cosformer: proportions are those of a fixed length");
   EXPECT_EQ(error_of([] { (void)made("{map: softmax}"); }),
             "cosformer options:1: cosformer.map is 'softmax'; one of: relu, elu");
   EXPECT_EQ(error_of([] { (void)made("{max_length: -1}"); }),

@@ -335,8 +335,6 @@ TEST(Fmmformer, RefusesWhatItCannotDo) {
             "fmmformer options:1: fmmformer.band is -1, out of range; it may be 0..65536");
   EXPECT_EQ(message("{maps: [square]}"),
             "fmmformer options:1: fmmformer.maps[0] is 'square'; one of: elu, elu_flip, tanh");
-  EXPECT_EQ(message("{maps: []}"), "fmmformer: maps is empty, but the far field needs one");
-  EXPECT_EQ(message("{maps: [elu, tanh, elu]}"), "fmmformer: maps names a map twice");
   EXPECT_EQ(message("{blend: convex}"),
             "fmmformer options:1: fmmformer.blend is 'convex'; one of: free, sigmoid, alpha, far, "
             "product");
@@ -344,8 +342,6 @@ TEST(Fmmformer, RefusesWhatItCannotDo) {
             "fmmformer options:1: fmmformer.per is 'token'; one of: channel, head, layer");
   EXPECT_EQ(message("{far_norm: sum}"),
             "fmmformer options:1: fmmformer.far_norm is 'sum'; one of: denominator, none");
-  EXPECT_EQ(message("{length: 5}"),
-            "fmmformer: length is for far_norm: none, but there is a denominator");
   EXPECT_EQ(message("{epsilon: 0}"),
             "fmmformer options:1: fmmformer.epsilon is 0, out of range; it may be > 0");
   EXPECT_EQ(message("{dropout: 1}"),

@@ -292,15 +292,8 @@ TEST(H1d, SiblingsReadOnlyTheirPairs) {
 }
 
 TEST(H1d, RefusesOptionsThatItDoesNotHave) {
-  EXPECT_EQ(error_of([] { (void)make_mixer("h1d", kSite, "{block: 7}"); }),
-            "h1d: block is 7, but halves of it are read: needs an even number");
   EXPECT_EQ(error_of([] { (void)make_mixer("h1d", kSite, "{block: 1}"); }),
             "h1d options:1: h1d.block is 1, out of range; it may be 2..65536");
-  EXPECT_EQ(error_of([] { (void)make_mixer("h1d", kSite, "{block: 6, coverage: siblings}"); }),
-            "h1d: block is 6, but coverage: siblings needs a power of two");
-  EXPECT_EQ(
-      error_of([] { (void)make_mixer("h1d", kSite, "{coverage: siblings, relative_bias: true}"); }),
-      "h1d: coverage: siblings has no relative bias");
   EXPECT_EQ(error_of([] { (void)make_mixer("h1d", kSite, "{coverage: half}"); }),
             "h1d options:1: h1d.coverage is 'half'; one of: full, siblings");
   EXPECT_EQ(error_of([] {

@@ -208,8 +208,6 @@ TEST(Linear, RefusesOptionsThatItDoesNotHave) {
   EXPECT_EQ(
       error_of([] { (void)made("{map: cosine}"); }),
       "linear options:1: linear.map is 'cosine'; one of: elu, relu, square, softmax, identity");
-  EXPECT_EQ(error_of([] { (void)made("{map: identity}"); }),
-            "linear: the identity map gives weights of any sign; set normaliser to rms or none");
   EXPECT_EQ(error_of([] { (void)made("{key_map: relu}"); }),
             "linear options:1: linear.key_map is 'relu'; one of: same, exp, positions");
   EXPECT_EQ(error_of([] { (void)made("{normaliser: mean}"); }),

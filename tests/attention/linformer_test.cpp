@@ -392,29 +392,10 @@ TEST(Linformer, RefusesWhatItCannotDo) {
   Site bare = kSite;
   bare.shape.max_length = 0;
   EXPECT_EQ(refused("", bare), "linformer: needs max_length, here or in the model");
-  EXPECT_EQ(refused("{rank: 25}"), "linformer: rank is 25, but max_length is 24");
   EXPECT_EQ(refused("{rank: 0}"),
             "linformer options:1: linformer.rank is 0, out of range; it may be 1..65536");
   EXPECT_EQ(refused("{rank: 2, sharing: layerwise}"),
             "linformer: layerwise sharing needs a stack that owns the projection");
-  EXPECT_EQ(refused("{rank: 2, sharing: layerwise, rank_step: 1}"),
-            "linformer: layers that share a projection have one rank; rank_step must be 0");
-  EXPECT_EQ(refused("{rank: 5, method: convolution}"),
-            "linformer: convolution needs a max_length that rank divides, but they are 24 and 5");
-  EXPECT_EQ(refused("{rank: 6, method: mean_pool, sharing: none}"),
-            "linformer: mean_pool has no weights to share; leave sharing at kv");
-  EXPECT_EQ(refused("{rank: 6, method: fixed_random, bias: true}"),
-            "linformer: fixed_random has no bias");
-  EXPECT_EQ(refused("{rank: 6, depthwise: true}"), "linformer: depthwise is for convolution");
-  EXPECT_EQ(refused("{rank: 6, method: max_pool, start: uniform}"),
-            "linformer: max_pool learns nothing; start is for learnable and convolution");
-  EXPECT_EQ(refused("{rank: 6, deviation: inverse}"), "linformer: deviation is for fixed_random");
-  EXPECT_EQ(refused("{rank: 6, method: mean_pool, scale: tokens}"),
-            "linformer: mean_pool has a scale of its own");
-  EXPECT_EQ(refused("{rank: 6, causal_form: block_causal}"),
-            "linformer: block_causal needs slots that are windows, mean_pool or convolution");
-  EXPECT_EQ(refused("{rank: 6, method: convolution, scale: tokens, causal_form: block_causal}"),
-            "linformer: block_causal goes with neither scale tokens nor slot_triangle");
 }
 
 TEST(Linformer, WhatHasNoRunningSumIsNotCausal) {

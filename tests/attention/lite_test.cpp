@@ -324,25 +324,6 @@ TEST(Lite, DropoutStoresNoWeights) {
 }
 
 TEST(Lite, RefusesWhatItCannotDo) {
-  EXPECT_EQ(error_of([] { (void)made("{form: multi_kernel}"); }),
-            "lite: form: multi_kernel and kernels need each other");
-  EXPECT_EQ(error_of([] { (void)made("{kernels: [3]}"); }),
-            "lite: form: multi_kernel and kernels need each other");
-  EXPECT_EQ(error_of([] { (void)made("{form: multi_kernel, kernels: [3, 0]}"); }),
-            "lite: a kernel of 0 taps; it may have 1..65536");
-  EXPECT_EQ(error_of([] { (void)made("{form: multi_kernel, kernels: [3], glu: false}"); }),
-            "lite: multi_kernel gates 4 channels by halves: needs an even number and glu");
-
-  EXPECT_EQ(error_of([] { (void)made("{attention_width: 8}"); }),
-            "lite: 8 of 8 channels go to attention, but both halves need some");
-  EXPECT_EQ(error_of([] { (void)made("{attention_width: 3}"); }),
-            "lite: 3 channels of attention do not divide among 2 heads");
-  EXPECT_EQ(error_of([] { (void)made("{conv_heads: 3}"); }),
-            "lite: 4 channels of convolution do not divide among 3 heads");
-  for (const std::string options :
-       {"form: plain", "form: light, weight_softmax: false", "form: multi_kernel, kernels: [3]"})
-    EXPECT_EQ(error_of([&] { (void)made("{renorm: true, " + options + "}"); }),
-              "lite: renorm is over a softmax, but these taps have none");
   EXPECT_EQ(error_of([] { (void)made("{kernel: 0}"); }),
             "lite options:1: lite.kernel is 0, out of range; it may be 1..65536");
   EXPECT_EQ(error_of([] { (void)made("{form: deep}"); }),

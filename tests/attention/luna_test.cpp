@@ -394,8 +394,6 @@ TEST(Luna, ThePaperStartsTheInnerProjectionsSmaller) {
 }
 
 TEST(Luna, RefusesWhatItCannotDo) {
-  EXPECT_EQ(error_of([] { (void)made("{pack_heads: 4}"); }),
-            "luna: 4 heads do not divide the width 6 of the extra sequence");
   EXPECT_EQ(error_of([] { (void)made("{length: 0}"); }),
             "luna options:1: luna.length is 0, out of range; it may be 1..65536");
   EXPECT_EQ(error_of([] { (void)made("{pack_heads: -1}"); }),

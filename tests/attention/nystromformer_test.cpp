@@ -258,8 +258,6 @@ TEST(Nystromformer, RefusesWhatItCannotDo) {
             "nystromformer options:1: nystromformer.steps is 0, out of range; it may be 1..100");
   EXPECT_EQ(error_of([] { (void)made("{conv: -1}"); }),
             "nystromformer options:1: nystromformer.conv is -1, out of range; it may be 0..4095");
-  EXPECT_EQ(error_of([] { (void)made("{conv: 4}"); }),
-            "nystromformer: conv is 4, but a filter has an odd length");
   EXPECT_EQ(error_of([] { (void)made("{segments: some}"); }),
             "nystromformer options:1: nystromformer.segments is 'some'; one of: real, zeroed, all, "
             "left");

@@ -375,12 +375,6 @@ TEST(Performer, RefusesOptionsThatItDoesNotHave) {
   for (const std::string name : {"eps_in_features", "eps_sums", "eps_denominator"})
     EXPECT_EQ(message("{" + name + ": -1}"),
               "performer options:1: performer." + name + " is -1, out of range; it may be >= 0");
-  EXPECT_EQ(message("{map: relu, eps_in_features: 1}"),
-            "performer: eps_in_features is for the maps softmax and hyperbolic");
-  EXPECT_EQ(message("{projection: false}"),
-            "performer: only the generalised map can do without its projection");
-  EXPECT_EQ(message("{map: no_projection, features: 5}"),
-            "performer: features is 5, but without a projection there are as many as channels, 8");
   EXPECT_EQ(message("{norms: chi}"),
             "performer options:1: performer.norms is 'chi'; one of: regular, fixed");
   EXPECT_EQ(message("{features: -1}"),
@@ -389,8 +383,6 @@ TEST(Performer, RefusesOptionsThatItDoesNotHave) {
             "performer options:1: performer.redraw is -1, out of range; it may be >= 0");
   EXPECT_EQ(message("{epsilon: 0}"),
             "performer options:1: performer.epsilon is 0, out of range; it may be > 0");
-  EXPECT_EQ(message("{map: hyperbolic, features: 7}"),
-            "performer: hyperbolic features come in pairs, but features is 7");
 }
 
 }  // namespace

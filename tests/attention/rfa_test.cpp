@@ -405,8 +405,6 @@ TEST(Rfa, TheStateIsOneSumPerHeadWhateverTheLength) {
 }
 
 TEST(Rfa, RefusesOptionsThatItDoesNotHave) {
-  EXPECT_EQ(error_of([] { (void)made("{pool: 1}"); }),
-            "rfa: a pool of 1 matrices, but 2 heads take one each");
   EXPECT_EQ(error_of([] { (void)made("{map: relu}"); }),
             "rfa options:1: rfa.map is 'relu'; one of: gaussian, arccos");
   EXPECT_EQ(error_of([] { (void)made("{gate: both}"); }),

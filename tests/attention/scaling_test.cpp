@@ -129,14 +129,5 @@ TEST(Scaling, ItsBlockFeedsForwardSparselyUnlessTold) {
       names("{name: scaling, sparse_feed_forward: false}").contains("feed_forward.choose.weight"));
 }
 
-TEST(Scaling, RefusesWhatDoesNotDivide) {
-  EXPECT_EQ(error_of([] { make_mixer("scaling", site(), "{modules: 5}"); }),
-            "scaling: width 12 does not divide into 5 modules");
-  EXPECT_EQ(error_of([] { make_mixer("scaling", site(12, 5)); }),
-            "scaling: width 12 does not divide among 5 heads");
-  EXPECT_EQ(error_of([] { make_mixer("scaling", site(), "{across: 2}"); }),
-            "scaling: across 2 has no middle; take an odd number");
-}
-
 }  // namespace
 }  // namespace longbow

@@ -377,13 +377,6 @@ TEST(Scatterbrain, RefusesWhatItDoesNotHave) {
             "scatterbrain options:1: scatterbrain.rounds is 0, out of range; it may be 1..64");
   EXPECT_EQ(message("{dropout: 1}"),
             "scatterbrain options:1: scatterbrain.dropout is 1, out of range; it may be 0..0.99");
-  EXPECT_EQ(message("{features: 7}"),
-            "scatterbrain: hyperbolic features come in pairs, but features is 7");
-  EXPECT_EQ(message("{rounds: 2}"), "scatterbrain: a window is the same in each of 2 rounds");
-  EXPECT_EQ(message("{support: clusters, window: 0}"),
-            "scatterbrain: groups of no keys; window must be above 0");
-  EXPECT_EQ(message("{support: angular, buckets: 5}"),
-            "scatterbrain: buckets come in pairs, but there are 5");
   const auto x = random_normal({1, 3, kWidth}, 11);
   Context crossing = {.memory = x};
   EXPECT_EQ(error_of([&] {

@@ -51,6 +51,24 @@ TEST(ArenaPlan, MistakesStayMistakes) {
   EXPECT_EQ(error(kTasks + "mechanisms: [{name: fnet, size: 3}]\n")
                 .find("arena.yaml:2: unknown key 'size'"),
             0u);
+  EXPECT_EQ(error(kTasks + "mechanisms:\n  - linear\n  - name: h1d\n    block: 7\n"),
+            "arena.yaml:5: h1d.block is 7, but halves of it are read; take an even number");
+  EXPECT_EQ(error(kTasks + "mechanisms: [{name: local, per_layer: {window: [4]}}]\n"),
+            "arena.yaml:2: per_layer.window is not a list of 2 values; give one for each layer");
+  EXPECT_EQ(error(kTasks + "mechanisms: [{name: local, per_layer: {window: [4, 0]}}]\n"),
+            "arena.yaml:2: local.window is 0, out of range; it may be 1..65536");
+}
+
+TEST(ArenaPlan, AMechanismThatDoesNotFitTheModelIsRefusedInItsCell) {
+  const auto cells = planned(
+      "tasks: {recall: {model: {width: 10, heads: 3, head_width: 4}}}\nmechanisms: [luna, none]\n"
+      "common: {model: {block: {residual: reversible}}}\n");
+  ASSERT_EQ(cells.size(), 2u);
+  EXPECT_EQ(cells[0].refusal, "luna cannot divide an extra sequence of width 10 among 3 heads");
+  EXPECT_NE(cells[1].refusal.find("model.block.residual is reversible, which needs a mixer and a "
+                                  "feed-forward layer"),
+            std::string::npos)
+      << cells[1].refusal;
 }
 
 }  // namespace

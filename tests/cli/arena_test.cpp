@@ -329,6 +329,11 @@ TEST(ArenaCommand, AMistakeIsOneLineBeforeAnythingRuns) {
        "arena.yaml:6: unknown task 'recal'; did you mean 'recall'?"},
       {replaced(kArena, "window: 4", "widnow: 4"),
        "arena.yaml:11: unknown key 'widnow'; did you mean 'window'?"},
+      {replaced(kArena, "- linear", "- {name: nystromformer, conv: 4}"),
+       "arena.yaml:10: nystromformer.conv is 4, but a filter has an odd length; take an odd "
+       "number, or 0 for no filter"},
+      {replaced(kArena, "- linear", "- linformer"),  // its 64 slots are more than the data's tokens
+       "arena.yaml:10: linformer.rank is 64, but max_length is 16; lower rank"},
       {"name: none\n", "arena.yaml:1: the arena has no cell; give it tasks and mechanisms"},
   };
   const Workspace here;

@@ -70,6 +70,10 @@ TEST(ImportCommand, MistakesAreOneLineAndWriteNothing) {
             "longbow: nowhere: is no model folder: config.json is missing\n");
   EXPECT_EQ(refused({"import", "theirs", "--out", "ours", "--attention", "{name: linfromer}"}),
             "longbow: --attention: unknown mechanism 'linfromer'; did you mean 'linformer'?\n");
+  EXPECT_EQ(refused({"import", "theirs", "--out", "ours", "--attention",
+                     "{name: nystromformer, conv: 4}"}),
+            "longbow: --attention: nystromformer.conv is 4, but a filter has an odd length; take "
+            "an odd number, or 0 for no filter\n");
   EXPECT_EQ(refused({"export", "theirs", "--out", "ours"}),
             "longbow: theirs/config.json: the model is no BERT: model_type is not "
             "\"longbow_bert\"; `longbow import` makes such a folder\n");

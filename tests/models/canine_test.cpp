@@ -335,6 +335,12 @@ TEST(Canine, AConfigThatCannotBeBuiltSaysWhere) {
   EXPECT_EQ(checked("positions: none"),
             "model.yaml:1: a model of characters is not causal and has learned positions; leave "
             "model.causal and model.positions out");
+  // 24 characters are 6 molecules of 4, and the first character.
+  EXPECT_EQ(checked("max_length: 24\nattention: {name: linformer, rank: 7}"), "");
+  EXPECT_EQ(checked("max_length: 24\nattention: {name: linformer, rank: 8}"),
+            "model.yaml:5: linformer.rank is 8, but max_length is 7; lower rank");
+  EXPECT_EQ(checked("max_length: 24\nlast: {name: linformer, rank: 25}"),
+            "model.yaml:5: linformer.rank is 25, but max_length is 24; lower rank");
   const auto odd = yaml("width: 8\nheads: 2\nhashes: 3");
   EXPECT_EQ(error_of([&] { check_canine(read<CanineConfig>(odd, "model"), odd); }),
             "model.yaml:3: model.width 8 is not a multiple of model.hashes 3; change one of them");

@@ -65,5 +65,45 @@ TEST(CheckEncoder, AxialTablesCoverTheLongestSequence) {
       "8 wide");
 }
 
+TEST(CheckEncoder, OptionsFitTheModelAndTheirLayer) {
+  EXPECT_EQ(checked_whole("heads: 4\nattention:\n  name: softmax\n  head_mask: [1, 0]"),
+            "model.yaml:4: softmax.head_mask has 2 entries for 4 heads; give one for each head, or "
+            "leave it out");
+  EXPECT_EQ(checked_whole("layers: 2\nattention:\n  name: gmlp\n  per_layer:\n    width:\n"
+                          "      - 8\n      - 9"),
+            "model.yaml:7: gmlp.width is 9, but it is halved; take an even number");
+  EXPECT_EQ(checked_whole("attention:\n  - softmax\n  - {name: h1d, block: 6, coverage: siblings}"),
+            "model.yaml:3: h1d.block is 6, but coverage: siblings needs a power of two; take 2, 4, "
+            "8 or more");
+}
+
+TEST(CheckEncoder, LengthsAreCheckedWhenTheyAreKnown) {
+  EXPECT_EQ(checked_whole("max_length: 32\nattention: linformer"),
+            "model.yaml:2: linformer.rank is 64, but max_length is 32; lower rank");
+  EXPECT_EQ(checked_whole("max_length: 64\nattention: linformer"), "");
+  EXPECT_EQ(checked_whole("attention: linformer"), "");
+  // Of each layer: 10, 7 and 4 slots.
+  const std::string steps = "layers: 3\nattention: {name: linformer, method: convolution, rank: ";
+  EXPECT_EQ(checked_whole("max_length: 40\n" + steps + "10, rank_step: 5}"), "");
+  EXPECT_EQ(checked_whole("max_length: 40\n" + steps + "10, rank_step: 3}"),
+            "model.yaml:3: linformer.rank is 7, which does not divide max_length 40, as method: "
+            "convolution needs; take a divisor of max_length");
+}
+
+TEST(CheckEncoder, BlocksAreThoseThatTheirMechanismsWant) {
+  EXPECT_EQ(checked_whole("attention: none\nblock:\n  residual: reversible"),
+            "model.yaml:3: model.block.residual is reversible, which needs a mixer and a "
+            "feed-forward layer; take another residual");
+  EXPECT_EQ(checked_whole("attention: gmlp\nblock:\n  residual: reversible"),
+            "model.yaml:3: model.block.residual is reversible, which needs a mixer and a "
+            "feed-forward layer; take another residual");
+  EXPECT_EQ(checked_whole("width: 6\nblock:\n  feed_forward_kind: sparse\n  sparse: {group: 5}"),
+            "model.yaml:4: model.block.sparse.group is 5, but 24 units do not divide into such "
+            "groups; take a divisor of the width of the feed-forward layer");
+  EXPECT_EQ(checked_whole("attention: scaling\nblock:\n  feed_forward_chunk: 4"),
+            "model.yaml:3: model.block.feed_forward_chunk is 4, but a sparse layer is not fed in "
+            "chunks; leave it out");
+}
+
 }  // namespace
 }  // namespace longbow

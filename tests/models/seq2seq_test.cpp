@@ -232,6 +232,36 @@ TEST(Seq2Seq, RefusesWidthsThatDoNotFit) {
             "m.yaml:3: tie all needs one width, but the encoder's is 8 and the decoder's 12; set "
             "tie to output, or the widths alike");
   EXPECT_EQ(refused("decoder: {width: 12,\nheads: 5}").substr(0, 9), "m.yaml:2:");
+  EXPECT_EQ(refused("encoder: {embedding_width: 8}\ntie: all"),
+            "m.yaml:2: tie all needs embeddings of the decoder's width 64, but "
+            "encoder.embedding_width is 8; set tie to output, or leave encoder.embedding_width "
+            "out");
+}
+
+TEST(Seq2Seq, OptionsFitTheEncoderTheDecoderAndItsMemory) {
+  const auto rank = [](int64_t length) {
+    return "linformer.rank is 8, but max_length is " + std::to_string(length) + "; lower rank";
+  };
+  const std::string linformer = "{name: linformer, rank: 8}";
+  EXPECT_EQ(refused("encoder:\n  max_length: 6\n  attention: " + linformer),
+            "m.yaml:3: " + rank(6));
+  EXPECT_EQ(refused("decoder:\n  max_length: 7\n  attention: " + linformer),
+            "m.yaml:3: " + rank(7));
+  EXPECT_EQ(refused("encoder: {max_length: 5}\ndecoder:\n  max_length: 9\n  cross_attention: " +
+                    linformer),
+            "m.yaml:4: " + rank(5));
+  // How long the memory is, is not known.
+  EXPECT_EQ(refused("decoder:\n  max_length: 7\n  cross_attention: " + linformer), "");
+  EXPECT_EQ(refused("decoder:\n  heads: 4\n  cross_attention: {name: softmax, head_mask: [1, 1]}"),
+            "m.yaml:3: softmax.head_mask has 2 entries for 4 heads; give one for each head, or "
+            "leave it out");
+}
+
+TEST(Seq2Seq, ABlockOfADecoderHasAMixerThatReadsTheMemory) {
+  EXPECT_EQ(refused("decoder: {attention: none, block: {residual: reversible}}"), "");
+  EXPECT_EQ(refused("decoder:\n  block: {residual: reversible, feed_forward_kind: none}"),
+            "m.yaml:2: model.block.residual is reversible, which needs a mixer and a feed-forward "
+            "layer; take another residual");
 }
 
 }  // namespace

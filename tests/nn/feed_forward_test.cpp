@@ -149,13 +149,12 @@ TEST(FeedForward, OptionsWeighTheUnitsAndScaleTheStart) {
 
 TEST(FeedForward, RefusesUnitsThatDoNotDivideAndChunksOfASparseLayer) {
   EXPECT_EQ(error_of([] { build(sparse({.group = 5})); }),
-            "block.feed_forward: 12 units do not divide into groups of 5; set block.feed_forward "
-            "to a multiple of block.sparse.group");
+            "sparse.group is 5, but 12 units do not divide into such groups; take a divisor of the "
+            "width of the feed-forward layer");
   auto chunked = sparse();
   chunked.chunk = 2;
   EXPECT_EQ(error_of([&] { build(chunked); }),
-            "block.feed_forward: a sparse feed-forward layer is not fed in chunks; drop "
-            "block.feed_forward_chunk");
+            "feed_forward_chunk is 2, but a sparse layer is not fed in chunks; leave it out");
 }
 
 }  // namespace

@@ -176,7 +176,7 @@ TEST(Stack, RefusesHalfABlockAndMixedResiduals) {
   auto config = reversible();
   config.feed_forward.kind = FeedForwardKind::none;
   EXPECT_EQ(error_of([&] { build(config); }),
-            "layers.0: a reversible block needs a mixer and a feed-forward layer; take another "
+            "residual is reversible, which needs a mixer and a feed-forward layer; take another "
             "residual");
   const Site site = {.shape = {.width = kWidth}, .shared = std::make_shared<Shared>()};
   const auto block = [&](Residual kind) {

@@ -123,5 +123,16 @@ TEST(CausalLm, RefusesDecodingThatContradictsItself) {
   EXPECT_EQ(check("decoding: {beam: 2}"), "m.yaml:1: unknown key 'beam'; did you mean 'beams'?");
 }
 
+TEST(CausalLm, WordsThatAreTiedHaveTheWidthOfTheModel) {
+  const auto check = [](const std::string& text) {
+    return error_of([&] { find_objective("causal_lm").check(parse_yaml(text, "m.yaml")); });
+  };
+  EXPECT_EQ(check("width: 16\nembedding_width: 8"),
+            "m.yaml:2: words of width 8 are tied to a model of width 16 without a transform; set "
+            "model.transform: true, or model.tied: false");
+  EXPECT_EQ(check("width: 16\nembedding_width: 8\ntransform: true"), "");
+  EXPECT_EQ(check("width: 16\nembedding_width: 8\ntied: false"), "");
+}
+
 }  // namespace
 }  // namespace longbow

@@ -159,9 +159,25 @@ TEST(Classification, WeightsCanBeChosenByMacroF1) {
 }
 
 TEST(Classification, AModelThatIsTooShortIsAMistake) {
-  EXPECT_EQ(error_of([&] { made(tiny_recall(), {.bucket = 4}, "{width: 8, max_length: 8}"); }),
-            "model.max_length is 8, but the data has sequences of up to 12 padded tokens; raise "
-            "it, or cut the data with data.max_tokens");
+  EXPECT_EQ(
+      error_of([&] { made(tiny_recall(), {.bucket = 4}, "{width: 8, max_length: 8}"); }),
+      "model:1: model.max_length is 8, but the data has sequences of up to 12 padded tokens; raise "
+      "it, or cut the data with data.max_tokens");
+}
+
+// The 12 padded tokens of the data are known only when it has been read.
+TEST(Classification, OptionsAreCheckedAgainWithTheLengthOfTheData) {
+  EXPECT_EQ(error_of([&] {
+              made(tiny_recall(), {.bucket = 4},
+                   "{width: 8, attention: {name: linformer,\nrank: 13}}");
+            }),
+            "model:2: linformer.rank is 13, but max_length is 12; lower rank");
+  EXPECT_EQ(error_of([&] {
+              made(tiny_recall(), {.bucket = 4},
+                   "{width: 8, positions: axial,\naxial: {rows: 2, columns: 5}}");
+            }),
+            "model:2: 2 x 5 axial positions are fewer than max_length 12; raise axial.rows or "
+            "axial.columns");
 }
 
 TEST(MechanismLabel, NamesTheMechanismsOfAListOnce) {

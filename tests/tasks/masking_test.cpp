@@ -94,5 +94,13 @@ TEST(Masking, RefusesSharesThatDoNotFit) {
   EXPECT_EQ(error_of([&] { check_masking({}, model); }), "");
 }
 
+TEST(Masking, RefusesToHideNoToken) {
+  const auto model = parse_yaml("masking:\n  first_token: 10", "m.yaml");
+  const auto config = read<MaskingConfig>(*model.find("masking"), "masking");
+  EXPECT_EQ(error_of([&] { check_first_token(config, 10, model); }),
+            "m.yaml:2: masking.first_token is 10, but the data has 10 tokens; lower it");
+  EXPECT_EQ(error_of([&] { check_first_token(config, 11, model); }), "");
+}
+
 }  // namespace
 }  // namespace longbow

@@ -118,5 +118,18 @@ TEST(ReplacedTokens, RefusesAGeneratorThatCannotBeBuilt) {
             "set model.head_width");
 }
 
+TEST(ReplacedTokens, ChecksTheOptionsOfTheGeneratorAgainstItsOwnSize) {
+  const auto check = [](const std::string& text) {
+    return error_of([&] { find_objective("replaced_tokens").check(parse_yaml(text, "m.yaml")); });
+  };
+  EXPECT_EQ(check("heads: 8\nattention:\n  name: softmax\n  head_mask: [1, 1, 1, 1, 1, 1, 1, 1]"),
+            "m.yaml:4: softmax.head_mask has 8 entries for 2 heads; give one for each head, or "
+            "leave it out");
+  EXPECT_EQ(check("width: 16\ntransform: false"),
+            "m.yaml:2: words of width 16 are tied to a model of width 4 without a transform; set "
+            "model.transform: true, or model.tied: false");
+  EXPECT_EQ(check("width: 16\ntransform: false\ngenerator: {shared: false}"), "");
+}
+
 }  // namespace
 }  // namespace longbow
