@@ -41,7 +41,7 @@ void add_line(std::vector<Curve>& curves, const Curve& origin, const Node& line,
     if (!missing && (!value.is_scalar() || value.quoted)) continue;
     if (value.text == "true" || value.text == "false") continue;
     curve_of(curves, origin, part, key)
-        .points.emplace_back(x, missing ? kNoValue : as_number(value, shortened(key)));
+        .points.emplace_back(x, missing ? kNoValue : as_number(value, longbow::shortened(key)));
   }
 }
 

@@ -177,8 +177,8 @@ void save_checkpoint(const std::string& run, const Progressed& progressed, const
     return sha256_of_file(file);
   };
   const TrainerRecord stored = {.progressed = progressed,
-                         .model_sha256 = write("model.safetensors", weights),
-                         .optimizer_sha256 = write("optimizer.safetensors", optimizer)};
+                                .model_sha256 = write("model.safetensors", weights),
+                                .optimizer_sha256 = write("optimizer.safetensors", optimizer)};
   if (!progressed.best_sha256.empty())
     link_or_copy(fs::path(run) / "best.safetensors", draft / "best.safetensors");
   write_file((draft / "trainer.json").string(), to_json(written(stored), 2) + "\n");
