@@ -191,8 +191,6 @@ void check_modes(const BenchCommand& command) {
     if (mode != "forward" && mode != "training" && mode != "decode")
       throw UserError(Place{"--modes", 0}, "unknown mode '" + mode + "'",
                       suggest(mode, {"forward", "training", "decode"}));
-  for (const auto length : command.lengths)
-    if (length < 1) throw UserError(Place{"--lengths", 0}, "a length must be at least 1");
   if (command.width % command.heads != 0)
     throw UserError(Place{"--heads", 0}, "width " + std::to_string(command.width) +
                                              " is not a multiple of " +

@@ -191,6 +191,7 @@ void declare_comparing(CLI::App& app, Action& action) {
   sub->add_option("--mechanisms", bench.mechanisms, "a,b [default all]")->delimiter(',');
   sub->add_option("--lengths", bench.lengths, "tokens, 1024,2048")
       ->delimiter(',')
+      ->check(at_least(1))
       ->capture_default_str();
   sub->add_option("--modes", bench.modes, "forward, training, decode")
       ->delimiter(',')
@@ -274,7 +275,7 @@ void declare_folders(CLI::App& app, Action& action) {
   sub->add_option("--out", to.out, "folder to write to")->required();
   sub->add_option("--max-shard-bytes", to.max_shard_bytes,
                   "weights in files of at most so many bytes each; 0: in one")
-      ->check(CLI::NonNegativeNumber)
+      ->check(at_least(0))
       ->capture_default_str();
 }
 
@@ -295,6 +296,8 @@ void check_command(const CLI::App& app, int argc, char** argv) {
   for (const auto* sub : app.get_subcommands({})) known.push_back(sub->get_name());
   if (std::find(known.begin(), known.end(), argv[1]) == known.end())
     throw UserError("unknown command " + quote(argv[1]), suggest(argv[1], known));
+  const auto* sub = app.get_subcommand(argv[1]);
+  if (!sub->get_subcommands({}).empty()) check_command(*sub, argc - 1, argv + 1);
 }
 
 int guarded(const Action& action) {

@@ -78,10 +78,21 @@ TEST(BenchCommand, RefusesHeadsThatDoNotDivideTheWidth) {
   EXPECT_EQ(outcome.err, "longbow: --heads: width 16 is not a multiple of 3 heads\n");
 }
 
-TEST(BenchCommand, ALengthStartsAtOne) {
-  const auto outcome = Workspace().run({"bench", "--lengths", "0"});
-  EXPECT_EQ(outcome.code, 2);
-  EXPECT_EQ(outcome.err, "longbow: --lengths: a length must be at least 1\n");
+TEST(BenchCommand, ALengthIsANumberFromOneUp) {
+  for (const std::string length : {"0", "a"}) {
+    const auto outcome = Workspace().run({"bench", "--lengths", "16," + length});
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_EQ(outcome.err,
+              "longbow: --lengths: '" + length + "' is no whole number from 1 up; see --help\n");
+  }
+}
+
+TEST(BenchCommand, AMechanismThatDoesNotFitALengthSaysSoInItsRow) {
+  const Workspace here;
+  ASSERT_EQ(here.run(bench("16", {"--mechanisms", "linformer", "--modes", "forward"})).code, 0);
+  const auto rows = json::parse(here.read("bench.json")).at("benchmarks");
+  EXPECT_EQ(rows.back().at("status"), "FAIL");
+  EXPECT_EQ(rows.back().at("reason"), "linformer.rank is 64, but max_length is 17; lower rank");
 }
 
 }  // namespace

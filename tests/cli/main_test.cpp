@@ -5,7 +5,7 @@
 #include <regex>
 
 #include "longbow/attention/mechanism.h"
-#include "tests/cli/program.h"
+#include "tests/cli/mistakes.h"
 
 namespace longbow::cli {
 namespace {
@@ -34,22 +34,6 @@ TEST(Program, HelpsWithEveryCommand) {
       << help;
 }
 
-struct Mistake {
-  std::string name;
-  Arguments arguments;
-  std::string line;  // all of stderr
-};
-
-// One small change to the tiny config, and what becomes of it.
-struct Slip {
-  std::string name, from, to, line;
-};
-
-Mistake training(const Slip& slip, Workspace& here) {
-  here.write("run.yaml", replaced(kTinyRecall, slip.from, slip.to));
-  return {slip.name, {"train", "run.yaml"}, slip.line};
-}
-
 void expect_one_line(const Workspace& here, const Mistake& mistake) {
   SCOPED_TRACE(mistake.name);
   std::vector<fs::path> before, after;
@@ -64,45 +48,42 @@ void expect_one_line(const Workspace& here, const Mistake& mistake) {
   EXPECT_EQ(after.size(), before.size()) << "something was written";
 }
 
-TEST(Program, AMistakeInAConfigIsOneLineWithItsPlaceAndAHint) {
-  const std::vector<Slip> slips = {
-      {"typo", "max_steps", "max_stpes",
-       "run.yaml:12: unknown key 'max_stpes'; did you mean 'max_steps'?"},
-      {"wrong type", "width: 16", "width: wide",
-       "run.yaml:5: model.width is 'wide', not an integer; write a whole number such as 64"},
-      {"unknown mechanism", "name: linear", "name: liner",
-       "run.yaml:10: unknown mechanism 'liner'; did you mean 'linear'?"},
-      {"unknown option", "{name: linear}", "{name: linformer, rnak: 8}",
-       "run.yaml:10: unknown key 'rnak'; did you mean 'rank'?"},
-      {"unknown task", "task: recall", "task: recal",
-       "run.yaml:1: unknown task 'recal'; did you mean 'recall'?"},
-      {"no task", "task: recall\n", "", "run.yaml:1: task is missing; write task: listops"},
-      {"causal fnet", "{name: linear}", "{name: fnet}\n  causal: true",
-       "run.yaml:10: fnet is not causal; mechanisms that are: " +
-           mechanisms_that([](const Promises& p) { return p.future != Future::refused; })},
-      {"missing data", "data:\n", "data:\n  path: nowhere\n",
-       "run.yaml:3: data.path 'nowhere' does not exist; make it with `longbow data make recall "
-       "--out DIR`"},
-      {"heads", "heads: 2", "heads: 3",
-       "run.yaml:6: model.width 16 is not a multiple of model.heads 3; change one of them, or set "
-       "model.head_width"},
-      {"a list of layers", "{name: linear}", "[{name: linear, layers: 0-1}]",
-       "run.yaml:10: layer 1 does not exist; the model has layers 0-0"},
-  };
-  Workspace here;
-  for (const auto& slip : slips) expect_one_line(here, training(slip, here));
+TEST(Program, AnswersEveryMistakeWithOneLine) {
+  const Workspace here;
+  const auto all = mistakes(here);
+  EXPECT_GE(all.size(), 90u);
+  for (const auto& mistake : all) {
+    here.write("run.yaml", mistake.config);
+    expect_one_line(here, mistake);
+  }
 }
 
-TEST(Program, AValueOutOfRangeNamesItsRange) {
+// There is no such data: whoever opened it would say so.
+TEST(Program, OptionsAreCheckedBeforeTheDataIsOpened) {
+  const auto config = replaced(kTinyRecall, "data:\n", "data:\n  path: nowhere\n");
+  struct Slip {
+    std::string name, from, to, line;
+  };
+  const std::vector<Slip> slips = {
+      {"option", "{name: linear}", "{name: h1d, block: 7}",
+       "run.yaml:11: h1d.block is 7, but halves of it are read; take an even number"},
+      {"option of a layer", "{name: linear}", "{name: h1d, per_layer: {block: [7]}}",
+       "run.yaml:11: h1d.block is 7, but halves of it are read; take an even number"},
+      {"option and model", "{name: linear}", "{name: softmax, head_mask: [1]}",
+       "run.yaml:11: softmax.head_mask has 1 entries for 2 heads; give one for each head, or leave "
+       "it out"},
+      {"length", "{name: linear}", "{name: linformer, rank: 33}\n  max_length: 32",
+       "run.yaml:11: linformer.rank is 33, but max_length is 32; lower rank"},
+      {"block", "feed_forward: 32",
+       "feed_forward: 32, residual: reversible, feed_forward_kind: none",
+       "run.yaml:10: model.block.residual is reversible, which needs a mixer and a feed-forward "
+       "layer; take another residual"},
+  };
   Workspace here;
-  here.write("run.yaml", replaced(kTinyRecall, "dropout: 0.1", "dropout: 1.5"));
-  const auto outcome = here.run({"train", "run.yaml"});
-  EXPECT_EQ(outcome.code, 2);
-  EXPECT_EQ(lines_of(outcome.err).size(), 1u);
-  EXPECT_TRUE(outcome.err.starts_with("longbow: run.yaml:8: model.embedding_dropout is 1.5"))
-      << outcome.err;
-  EXPECT_NE(outcome.err.find("0..0.99"), std::string::npos) << outcome.err;
-  EXPECT_FALSE(here.has("runs"));
+  for (const auto& slip : slips) {
+    here.write("run.yaml", replaced(config, slip.from, slip.to));
+    expect_one_line(here, {slip.name, {"train", "run.yaml"}, slip.line});
+  }
 }
 
 TEST(Program, ACausalRequestToFNetNamesMechanismsThatAre) {
@@ -113,63 +94,6 @@ TEST(Program, ACausalRequestToFNetNamesMechanismsThatAre) {
              {"train", "run.yaml", "--set", "model.causal=true"},
              "run.yaml:10: fnet is not causal; mechanisms that are: " +
                  mechanisms_that([](const Promises& p) { return p.future != Future::refused; })});
-}
-
-TEST(Program, AMistakeInAFlagIsOneLineThatNamesTheFlag) {
-  const std::vector<Mistake> mistakes = {
-      {"set key",
-       {"train", "run.yaml", "--set", "model.wdith=3"},
-       "--set model.wdith: unknown key 'wdith'; did you mean 'width'?"},
-      {"set form",
-       {"train", "run.yaml", "--set", "width"},
-       "--set 'width' has no key and value; write --set model.width=64"},
-      {"device",
-       {"train", "run.yaml", "--device", "tpu"},
-       "--device: unknown device 'tpu'; one of: cpu, cuda, cuda:1"},
-      {"progress",
-       {"train", "run.yaml", "--progress", "loud"},
-       "--progress: 'loud' is no style; one of: auto, bar, plain, json, off"},
-      {"seed",
-       {"train", "run.yaml", "--seed", "-3"},
-       "--seed: '-3' is no whole number from 0 up; see --help"},
-      {"resume what",
-       {"train", "run.yaml", "--resume"},
-       "--resume: no run is named; give its folder with --out"},
-      {"no config", {"train", "nope.yaml"}, "nope.yaml: cannot be read; No such file or directory"},
-      {"unknown flag",
-       {"train", "run.yaml", "--frob"},
-       "The following argument was not expected: --frob; see --help"},
-      {"unknown command", {"tarin"}, "unknown command 'tarin'; did you mean 'train'?"},
-      {"no command", {}, "A subcommand is required; see --help"},
-      {"no argument", {"train"}, "config is required; see --help"},
-      {"describe", {"describe", "liner"}, "unknown name 'liner'; did you mean 'linear'?"},
-      {"eval folder",
-       {"eval", "nowhere"},
-       "nowhere: is not a run folder: config.yaml is missing; `longbow train` prints the folder "
-       "it fills"},
-      {"eval split",
-       {"eval", "nowhere", "--split", "dev"},
-       "--split: unknown split 'dev'; one of: train, valid, test"},
-      {"predict split",
-       {"predict", "nowhere", "--split", "dev"},
-       "--split: unknown split 'dev'; one of: train, valid, test"},
-      {"bench mechanism",
-       {"bench", "--mechanisms", "foo"},
-       "--mechanisms: unknown mechanism 'foo'; one of: " +
-           mechanisms_that([](const Promises&) { return true; })},
-      {"bench mode",
-       {"bench", "--modes", "foward"},
-       "--modes: unknown mode 'foward'; did you mean 'forward'?"},
-      {"bench dtype",
-       {"bench", "--dtype", "int8"},
-       "--dtype: unknown dtype 'int8'; one of: float32, bfloat16, float64"},
-      {"data set",
-       {"data", "make", "recal", "--out", "d"},
-       "unknown data set 'recal'; did you mean 'recall'?"},
-  };
-  Workspace here;
-  here.write("run.yaml", kTinyRecall);
-  for (const auto& mistake : mistakes) expect_one_line(here, mistake);
 }
 
 TEST(Program, AMissingOrTruncatedDataFileIsOneLine) {
