@@ -7,6 +7,7 @@
 #include "longbow/attention/mechanism.h"
 #include "longbow/cli/commands.h"
 #include "longbow/cli/device.h"
+#include "longbow/cli/threads.h"
 #include "longbow/core/version.h"
 
 namespace longbow::cli {
@@ -26,6 +27,7 @@ int run(const DoctorCommand& command) {
       {"machine", machine()},
       {"vector units", at::get_cpu_capability()},
       {"threads", std::to_string(at::get_num_threads())},
+      {"waiting", wait_setting()},
       {"CUDA", cuda},
       {"mechanisms", std::to_string(mechanisms().size())},
   };

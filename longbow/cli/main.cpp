@@ -10,10 +10,15 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <functional>
 #include <limits>
+#include <string>
+#include <system_error>
+#include <vector>
 
 #include "longbow/cli/commands.h"
+#include "longbow/cli/threads.h"
 #include "longbow/core/error.h"
 #include "longbow/core/fields.h"
 #include "longbow/core/interruption.h"
@@ -33,18 +38,34 @@ CLI::App* declare(CLI::App& app, Action& action, const char* name, const char* h
   return sub;
 }
 
-CLI::Validator at_least(int64_t least) {
+CLI::Validator between(int64_t least, int64_t most) {
   return CLI::Validator(
-      [least](std::string& text) {
+      [least, most](std::string& text) -> std::string {
         int64_t value = 0;
-        const bool fine = CLI::detail::lexical_cast(text, value) && value >= least;
-        return fine ? "" : fmt::format("'{}' is no whole number from {} up", text, least);
+        const auto* end = text.data() + text.size();
+        const auto [stop, error] = std::from_chars(text.data(), end, value);
+        const bool whole = stop == end && error != std::errc::invalid_argument;
+        if (!whole || (error == std::errc{} ? value < least : text.front() == '-'))
+          return fmt::format("{} is no whole number from {} up", quote(text), least);
+        if (error != std::errc{} || value > most)
+          return fmt::format("{} is more than {}", quote(text), most);
+        return "";
       },
       "");
 }
+CLI::Validator at_least(int64_t least) {
+  return between(least, std::numeric_limits<int64_t>::max());
+}
 
+void add_threads(CLI::App* sub) {
+  sub->add_option_function<int64_t>(
+         "--threads", set_threads,
+         "CPU threads that compute [default OMP_NUM_THREADS, or one for each core]")
+      ->check(between(1, kMostThreads));
+}
 void add_device(CLI::App* sub, std::string& device) {
   sub->add_option("--device", device, "cpu, cuda or cuda:N")->capture_default_str();
+  add_threads(sub);
 }
 void add_progress(CLI::App* sub, std::string& progress) {
   sub->add_option("--progress", progress, "auto, bar, plain, json or off")->capture_default_str();
@@ -75,6 +96,7 @@ void declare_table(CLI::App& app, Action& action) {
   sub = declare(app, action, "doctor", "What this program was built with and what it finds here",
                 doctor);
   sub->add_flag("--json", doctor.json, "as JSON");
+  add_threads(sub);
 }
 
 void declare_training(CLI::App& app, Action& action) {
@@ -322,6 +344,10 @@ void keep_freed_memory() {
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
 #endif
 }
+
+// Runs before the OpenMP runtime starts, as nothing in main() or in a constructor would.
+__attribute__((section(".preinit_array"),
+               used)) void (*const before_anything)(int, char**, char**) = wait_passively;
 
 }  // namespace
 }  // namespace longbow::cli
