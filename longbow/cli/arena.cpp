@@ -15,6 +15,7 @@
 #include "longbow/cli/command_line.h"
 #include "longbow/cli/device.h"
 #include "longbow/core/file.h"
+#include "longbow/core/folder.h"
 #include "longbow/core/interruption.h"
 #include "longbow/core/lock.h"
 #include "longbow/core/version.h"
@@ -62,7 +63,7 @@ Result run_cell(const ArenaCell& cell, const std::string& out, const ArenaComman
     if (auto result = finished(results)) return *result;
   } else {
     fs::remove_all(folder);
-    fs::create_directories(folder);
+    make_folder(folder.string());
     write_file(request, text);
   }
   try {
@@ -275,6 +276,8 @@ int run(const ArenaCommand& command) {
   const auto cells = plan(arena, command);
   if (cells.empty())
     throw UserError(tree.place, "the arena has no cell", "give it tasks and mechanisms");
+  if (const auto* name = tree.find("name"); name && command.out.empty())
+    check_folder_name(arena.name, name->place);
   const auto out = command.out.empty() ? "runs/" + arena.name : command.out;
   int code = 0;
   try {

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "longbow/attention/mechanism.h"
 #include "longbow/cli/placement.h"
+#include "longbow/core/folder.h"
 
 namespace longbow::cli {
 namespace {
@@ -32,10 +34,34 @@ bool wanted(const std::vector<std::string>& chosen, const std::string& name) {
   return chosen.empty() || std::find(chosen.begin(), chosen.end(), name) != chosen.end();
 }
 
-std::string file_name(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return !std::isalnum(c) && c != '.'; }, '_');
-  return text;
+// What can be a row or a column of a table, and a folder.
+void check_name(const std::string& what, const std::string& name, const Place& place) {
+  constexpr size_t kLongest = 200;
+  if (name.empty() || name == "." || name == "..")
+    throw UserError(place, fmt::format("{} '{}' names nothing", what, name), "write a word");
+  if (std::any_of(name.begin(), name.end(), [](unsigned char c) { return std::iscntrl(c); }))
+    throw UserError(place, fmt::format("{} {} has a control character", what, quote(name)),
+                    "write plain text");
+  if (file_name(name).size() > kLongest)
+    throw UserError(place, fmt::format("{} {} is too long", what, quote(name)),
+                    "its folder's name would have more than 200 bytes");
+}
+
+// Every cell has a folder of its own, inside the arena's.
+void check_names(const ArenaConfig& arena, const std::vector<std::string>& labels) {
+  for (const auto& [task, own] : arena.tasks.entries) check_name("task", task, own.place);
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const auto& place = arena.mechanisms[i].place;
+    check_name("label", labels[i], place);
+    if (std::find(labels.begin(), labels.begin() + static_cast<int64_t>(i), labels[i]) !=
+        labels.begin() + static_cast<int64_t>(i))
+      throw UserError(place, fmt::format("two mechanisms are called {}", quote(labels[i])),
+                      "give one a label of its own, as in {name: softmax, label: other}");
+  }
+  for (auto seed = arena.seeds.begin(); seed != arena.seeds.end(); ++seed)
+    if (std::find(arena.seeds.begin(), seed, *seed) != seed)
+      throw UserError(Place{arena.tasks.place.file, 0}, fmt::format("seeds has {} twice", *seed),
+                      "name each seed once");
 }
 
 std::string objective_of(const Node& tree) {
@@ -82,9 +108,17 @@ void configure(ArenaCell& cell, const Node& tree, const Node& attention) {
 
 }  // namespace
 
+void check_folder_name(const std::string& name, const Place& place) {
+  check_name("name", name, place);
+  if (name.find('/') != std::string::npos)
+    throw UserError(place, fmt::format("name {} is no folder in runs/", quote(name)),
+                    "leave out '/', or give a folder with --out");
+}
+
 std::vector<ArenaCell> plan(const ArenaConfig& arena, const ArenaCommand& command) {
   std::vector<std::string> labels;
   for (const auto& mechanism : arena.mechanisms) labels.push_back(label_of(mechanism));
+  check_names(arena, labels);
   check_chosen(command.mechanisms, labels, "--mechanisms");
   check_chosen(command.tasks, arena.tasks.keys(), "--tasks");
   std::vector<int64_t> seeds = arena.seeds;

@@ -31,6 +31,9 @@ struct ArenaCell {
   std::string refusal = {};  // why the mechanism cannot do the task, or empty
 };
 
+// An arena without --out fills runs/NAME: a name that leaves that folder is refused.
+void check_folder_name(const std::string& name, const Place& place);
+
 // All cells, checked before the first one runs.
 std::vector<ArenaCell> plan(const ArenaConfig& arena, const ArenaCommand& command);
 

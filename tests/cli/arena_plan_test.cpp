@@ -34,16 +34,66 @@ TEST(ArenaPlan, WhatAMechanismCannotLearnIsRefusedInItsCell) {
   EXPECT_EQ(cells[2].sites, std::vector<std::string>{"encoder"});
 }
 
-// They are refused with any mechanism, or the mechanism's own options are wrong.
-TEST(ArenaPlan, MistakesStayMistakes) {
-  const auto error = [](const std::string& text) -> std::string {
+std::string error(const std::string& text) {
+  try {
+    planned(text);
+  } catch (const UserError& found) {
+    return found.what();
+  }
+  return "";
+}
+
+TEST(ArenaPlan, EveryCellHasAFolderOfItsOwnInsideTheArena) {
+  const auto cells = planned(
+      "tasks: {../up: {task: recall}}\nmechanisms: [{name: linear, label: a b}, {name: "
+      "linear, label: a_b}, {name: linear, label: ../../x}]\n");
+  ASSERT_EQ(cells.size(), 3u);
+  EXPECT_EQ(cells[0].folder, "cells/%2E.%2Fup/a%20b/seed-1");
+  EXPECT_EQ(cells[1].folder, "cells/%2E.%2Fup/a_b/seed-1");
+  EXPECT_EQ(cells[2].folder, "cells/%2E.%2Fup/%2E.%2F..%2Fx/seed-1");
+}
+
+TEST(ArenaPlan, ANameThatNamesNoFolderIsAMistake) {
+  const auto labelled = [](const std::string& label) {
+    return error(kTasks + "mechanisms: [{name: linear, label: " + label + "}]\n");
+  };
+  EXPECT_EQ(labelled("\"\""), "arena.yaml:2: label '' names nothing; write a word");
+  EXPECT_EQ(labelled(".."), "arena.yaml:2: label '..' names nothing; write a word");
+  EXPECT_EQ(labelled("\"a\\e[2J\""),
+            "arena.yaml:2: label 'a\\x1b[2J' has a control character; write plain text");
+  EXPECT_EQ(labelled(std::string(201, 'a')),
+            "arena.yaml:2: label '" + std::string(60, 'a') +
+                "…' is too long; its folder's name would have more than 200 bytes");
+  EXPECT_EQ(error("tasks: {..: {task: recall}}\nmechanisms: [linear]\n"),
+            "arena.yaml:1: task '..' names nothing; write a word");
+}
+
+TEST(ArenaPlan, TwoCellsOfOneNameAreAMistake) {
+  EXPECT_EQ(error(kTasks + "mechanisms:\n  - linear\n  - {name: local, label: linear}\n"),
+            "arena.yaml:4: two mechanisms are called 'linear'; give one a label of its own, as in "
+            "{name: softmax, label: other}");
+  EXPECT_EQ(error(kTasks + "mechanisms: [linear]\nseeds: [1, 2, 1]\n"),
+            "arena.yaml: seeds has 1 twice; name each seed once");
+}
+
+TEST(ArenaPlan, TheNameOfAnArenaStaysInRuns) {
+  const auto refused = [](const std::string& name) -> std::string {
     try {
-      planned(text);
+      check_folder_name(name, Place{"arena.yaml", 1});
     } catch (const UserError& found) {
       return found.what();
     }
     return "";
   };
+  EXPECT_EQ(refused("a b"), "");
+  EXPECT_EQ(refused("../../x"),
+            "arena.yaml:1: name '../../x' is no folder in runs/; leave out "
+            "'/', or give a folder with --out");
+  EXPECT_EQ(refused(".."), "arena.yaml:1: name '..' names nothing; write a word");
+}
+
+// They are refused with any mechanism, or the mechanism's own options are wrong.
+TEST(ArenaPlan, MistakesStayMistakes) {
   EXPECT_EQ(error("tasks: {reverse: {model: {width: 8}}}\nmechanisms: [fnet]\n")
                 .find("arena.yaml:1: "
                       "unknown key 'width'"),
