@@ -98,6 +98,7 @@ int run(const MapsCommand& command);
 
 struct ReportCommand {
   std::string folder, out;
+  bool force = false;  // replace files of the same names
 };
 int run(const ReportCommand& command);
 
@@ -105,6 +106,7 @@ struct DataCommand {
   std::string action, name, folder;
   std::vector<std::string> set;
   int64_t seed = 1, count = 0;
+  bool force = false;  // write into a folder that holds something
 };
 int run(const DataCommand& command);
 

@@ -1,11 +1,18 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
 #include "longbow/cli/commands.h"
+#include "longbow/core/error.h"
 #include "longbow/core/interruption.h"
 #include "longbow/core/log.h"
 #include "longbow/core/work.h"
 #include "longbow/data/manifest.h"
 #include "longbow/data/source.h"
+
+namespace fs = std::filesystem;
 
 namespace longbow::cli {
 namespace {
@@ -21,6 +28,11 @@ int list() {
 }
 
 int make(const DataCommand& command) {
+  std::error_code unknown;  // what is no folder is for make_data to refuse
+  if (!command.force && fs::is_directory(command.folder, unknown) &&
+      !fs::is_empty(command.folder, unknown))
+    throw UserError(Place{command.folder, 0}, "is not empty",
+                    "give another folder with --out, or --force to write into it");
   const InterruptionGuard guard;
   show_work(ProgressStyle::automatic);
   Node options = Node::map();

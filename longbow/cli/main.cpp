@@ -250,6 +250,7 @@ void declare_comparing(CLI::App& app, Action& action) {
                 "One HTML page, Markdown and CSV of an arena, a run or a bench", report);
   sub->add_option("source", report.folder, "arena folder, run folder or bench JSON")->required();
   sub->add_option("--out", report.out, "folder to write to [default the source's]");
+  sub->add_flag("--force", report.force, "replace files of the same names");
 }
 
 void declare_data(CLI::App& app, Action& action) {
@@ -273,6 +274,7 @@ void declare_data(CLI::App& app, Action& action) {
       ->capture_default_str();
   make->add_option("--count", command.count, "samples in all: 96 % train, 2 % valid, 2 % test")
       ->check(at_least(1));
+  make->add_flag("--force", command.force, "write into a folder that is not empty");
   add_set(make, command.set);
   for (auto* child : {sub("verify", "Check files against manifest.json and recompute every label"),
                       sub("stats", "Sizes, labels and lengths")})

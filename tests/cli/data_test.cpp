@@ -78,6 +78,24 @@ TEST(DataCommand, StatsShowTheManifest) {
   EXPECT_EQ(none.err, "longbow: nowhere: has no manifest.json; make it with `longbow data make`\n");
 }
 
+TEST(DataCommand, WritesIntoAnEmptyFolderUnlessTold) {
+  const Workspace here;
+  std::filesystem::create_directory(here.path("data"));
+  ASSERT_EQ(here.run(kMake).code, 0);
+  auto other = kMake;
+  other[8] = "8";
+  const auto before = here.read("data/basic_train.tsv");
+  const auto refused = here.run(other);
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_EQ(refused.err,
+            "longbow: data: is not empty; give another folder with --out, or --force to write "
+            "into it\n");
+  EXPECT_EQ(here.read("data/basic_train.tsv"), before);
+  other.push_back("--force");
+  ASSERT_EQ(here.run(other).code, 0);
+  EXPECT_NE(here.read("data/basic_train.tsv"), before);
+}
+
 TEST(DataCommand, AWrongOptionWritesNothing) {
   const Workspace here;
   const auto outcome = here.run({"data", "make", "listops", "--out", "d", "--set", "depth=3"});

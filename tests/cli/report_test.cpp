@@ -27,6 +27,24 @@ TEST(ReportCommand, MakesAPageOfARun) {
   EXPECT_TRUE(here.has("page/table.csv"));
 }
 
+TEST(ReportCommand, ReplacesNothingUnlessTold) {
+  const Workspace here;
+  here.write("bench.json", R"({"context": {}, "benchmarks": [], "growth": []})");
+  here.write("table.csv", "mine");
+  const auto beside = here.run({"report", "bench.json"});
+  EXPECT_EQ(beside.code, 2);
+  EXPECT_EQ(beside.err,
+            "longbow: table.csv: is there already; give another folder with --out, or --force to "
+            "replace it\n");
+  EXPECT_EQ(here.read("table.csv"), "mine");
+  EXPECT_FALSE(here.has("report.html")) << "all of it or nothing";
+  ASSERT_EQ(here.run({"report", "bench.json", "--out", "page"}).code, 0);
+  EXPECT_EQ(here.run({"report", "bench.json", "--out", "page"}).code, 2);
+  EXPECT_EQ(here.run({"report", "bench.json", "--out", "page", "--force"}).code, 0);
+  ASSERT_EQ(here.run({"report", "bench.json", "--force"}).code, 0);
+  EXPECT_NE(here.read("table.csv"), "mine");
+}
+
 class ReportOf : public testing::TestWithParam<TinyObjective> {};
 
 // A name says how a metric is shown; the task says what is better. They must not disagree.
@@ -54,6 +72,7 @@ TEST_P(ReportOf, DrawsWhatTheRunRecorded) {
   EXPECT_NE(training.out.find(": " + measure.name + " "), std::string::npos) << training.out;
   EXPECT_EQ(training.out.find(" % (test") != std::string::npos, GetParam().percent);
   ASSERT_EQ(here.run({"report", "run"}).code, 0);
+  ASSERT_EQ(here.run({"report", "run"}).code, 0) << "the report of a run is renewed";
   const auto page = here.read("run/report.html");
   auto label = measure.heading();
   std::replace(label.begin(), label.end(), '_', ' ');
