@@ -129,7 +129,13 @@ MapAxes MapReader::axes(const std::string& path, int64_t sequence, int64_t rows,
                         int64_t columns) const {
   const auto [part, layer, rest] = parts_of(path);
   MapAxes result = {mechanism_of(options_at(path)).name, rows, columns};
-  if (part == "deep") return result;  // of molecules
+  const auto there = rest.starts_with("cross") ? "mixer" + rest.substr(5) : rest;
+  const bool packs = rest.ends_with(".pack");  // slots read the tokens
+  const bool weighs = packs || weighs_tokens(result.mechanism, there);
+  if (part == "deep") result.row_title = result.column_title = "molecules";
+  if (packs) result.row_title = "slots";
+  if (!weighs) result.column_title = "slots";
+  if (part == "deep") return result;
   const bool writes = part == "decoder", crosses = rest.starts_with("cross");
   const auto& own = writes ? written_ : sequence == 1 ? second_ : first_;
   const auto& read = crosses ? first_ : own;
@@ -137,10 +143,8 @@ MapAxes MapReader::axes(const std::string& path, int64_t sequence, int64_t rows,
     count = std::min(count, std::ssize(tokens));
     if (named_) names = {tokens.begin(), tokens.begin() + count};
   };
-  const bool packs = rest.ends_with(".pack");  // slots read the tokens
   if (!packs) named(own, result.rows, result.queries);
-  const auto there = crosses ? "mixer" + rest.substr(5) : rest;
-  if (packs || weighs_tokens(result.mechanism, there)) named(read, result.columns, result.keys);
+  if (weighs) named(read, result.columns, result.keys);
   return result;
 }
 

@@ -12,6 +12,7 @@ struct MapAxes {
   std::string mechanism;
   int64_t rows = 0, columns = 0;                     // that are no padding
   std::vector<std::string> queries = {}, keys = {};  // their tokens; empty where there are none
+  std::string row_title = "queries", column_title = "keys";  // or slots, or molecules
 
   void keep_rows(int64_t limit);
 };

@@ -77,8 +77,13 @@ reporting::HeatGrid picture(const std::vector<LayerMap>& maps) {
       }
       const auto one = weights[h];
       const auto* data = one.const_data_ptr<float>();
-      grid.maps.push_back(
-          {one.size(0), one.size(1), {data, data + one.numel()}, axes.queries, axes.keys});
+      grid.maps.push_back({.rows = one.size(0),
+                           .columns = one.size(1),
+                           .values = {data, data + one.numel()},
+                           .row_names = axes.queries,
+                           .column_names = axes.keys,
+                           .row_title = axes.row_title,
+                           .column_title = axes.column_title});
     }
   }
   return grid;

@@ -50,6 +50,8 @@ TEST(MapAxes, TokensAreThoseOfTheSequenceThatIsReadOrWritten) {
   EXPECT_EQ(encoder.columns, 3);
   EXPECT_EQ(encoder.queries, (Names{"a", "b", "c"}));
   EXPECT_EQ(encoder.keys, encoder.queries);
+  EXPECT_EQ(encoder.row_title, "queries");
+  EXPECT_EQ(encoder.column_title, "keys");
   const auto decoder = reader.axes("decoder.layers.0.mixer", 0, 4, 4);
   EXPECT_EQ(decoder.rows, 4);
   EXPECT_EQ(decoder.queries, (Names{"<begin>", "7", "8", "5"}));
@@ -63,6 +65,11 @@ TEST(MapAxes, SlotsHaveNoWords) {
   EXPECT_EQ(cross.columns, 64);
   EXPECT_EQ(cross.queries.size(), 4u);
   EXPECT_TRUE(cross.keys.empty());
+  EXPECT_EQ(cross.row_title, "queries");
+  EXPECT_EQ(cross.column_title, "slots");
+  const auto pack = translation().axes("layers.0.mixer.pack", 0, 64, 4);
+  EXPECT_EQ(pack.row_title, "slots");
+  EXPECT_EQ(pack.column_title, "keys");
 }
 
 TEST(MapAxes, RowsCanBeCutOff) {

@@ -90,6 +90,9 @@ TEST(MapsCommand, DrawsEveryHeadOfEveryLayer) {
   for (const auto* label : {">layers.0<", ">layers.1<", ">head 0<", ">head 1<"})
     EXPECT_EQ(count(svg, label), 1u) << label;
   EXPECT_EQ(count(svg, "linformer on recall"), 2u);
+  EXPECT_EQ(count(svg, ">queries<"), 2u) << "one a layer";
+  EXPECT_EQ(count(svg, ">slots<"), 4u) << "one a map";
+  EXPECT_EQ(count(svg, "url(#shades)"), 4u);
 }
 
 // A sample of 4 pairs and 4 queries is 13 tokens long; linformer's columns are slots.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <regex>
 
 #include "tests/report/sample.h"
@@ -23,15 +24,44 @@ HeatGrid one(const HeatMap& map) {
 
 TEST(HeatMap, TheSmallestValueIsWhiteAndTheLargestRed) {
   const auto found = fills(heat_grid(one({2, 2, {0, 0, 0, 1}})));
-  // 80 x 80 cells from (80, 48): the first row is one rectangle.
+  // 80 x 80 cells from (80, 66): the first row is one rectangle.
   EXPECT_EQ(found,
             (std::vector<std::string>{
-                "#fff5f0 M80.00 48.00h160.00v80.00h-160.00zM80.00 128.00h80.00v80.00h-80.00z",
-                "#a50f15 M160.00 128.00h80.00v80.00h-80.00z"}));
+                "#fff5f0 M80.00 66.00h160.00v80.00h-160.00zM80.00 146.00h80.00v80.00h-80.00z",
+                "#a50f15 M160.00 146.00h80.00v80.00h-80.00z"}));
 }
 
 TEST(HeatMap, EqualValuesAreOneShade) {
-  EXPECT_EQ(fills(heat_grid(one({2, 2, {3, 3, 3, 3}}))).size(), 1u);
+  const auto svg = heat_grid(one({2, 2, {3, 3, 3, 3}}));
+  EXPECT_EQ(fills(svg).size(), 1u);
+  EXPECT_EQ(sample::count(svg, ">3<"), 1u) << svg;
+}
+
+TEST(HeatMap, EveryMapHasAColourScaleOfItsOwn) {
+  const auto svg = heat_grid({"", "", {"a"}, {"1", "2"}, {{1, 2, {0, 0.25f}}, {1, 2, {1, 800}}}});
+  EXPECT_EQ(sample::count(svg, "fill=\"url(#shades)\""), 2u) << svg;
+  EXPECT_EQ(sample::count(svg, "<linearGradient"), 1u);
+  for (const auto* value : {">0<", ">0.25<", ">1<", ">800<"})
+    EXPECT_EQ(sample::count(svg, value), value == std::string(">1<") ? 2u : 1u) << value << svg;
+  EXPECT_NE(svg.find("<stop offset=\"0\" stop-color=\"#fff5f0\"/>"), std::string::npos);
+  EXPECT_NE(svg.find("<stop offset=\"1\" stop-color=\"#a50f15\"/>"), std::string::npos);
+  EXPECT_EQ(sample::unbalanced(svg), "");
+}
+
+TEST(HeatMap, AxesHaveTitles) {
+  HeatMap map = {1, 2, {1, 2}, {"query"}, {"k", "l"}, "queries", "keys"};
+  const auto svg = heat_grid({"", "", {"Layer 1"}, {"Head 1", "Head 2"}, {map, map}});
+  EXPECT_EQ(sample::count(svg, ">queries<"), 1u) << "beside the first map: " << svg;
+  EXPECT_EQ(sample::count(svg, ">keys<"), 2u) << "below each map: " << svg;
+}
+
+TEST(HeatMap, WhatIsNotFiniteIsBlank) {
+  const auto nan = std::numeric_limits<float>::quiet_NaN();
+  const auto infinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(fills(heat_grid(one({2, 2, {0, nan, infinity, 1}}))),
+            (std::vector<std::string>{"#fff5f0 M80.00 66.00h80.00v80.00h-80.00z",
+                                      "#a50f15 M160.00 146.00h80.00v80.00h-80.00z"}));
+  EXPECT_TRUE(fills(heat_grid(one({1, 1, {nan}}))).empty());
 }
 
 TEST(HeatMap, ALargeMapIsShownByItsMeans) {
@@ -60,7 +90,7 @@ TEST(HeatMap, NamesStandBesideTheFirstMapAndBelowEach) {
   const auto svg = heat_grid({"", "", {"Layer 1"}, {"Head 1", "Head 2"}, {map, map}});
   EXPECT_EQ(sample::count(svg, ">query<"), 1u) << svg;
   EXPECT_EQ(sample::count(svg, ">key<"), 2u) << svg;
-  EXPECT_EQ(sample::count(svg, ">a very lo…<"), 2u) << svg;
+  EXPECT_EQ(sample::count(svg, ">a very…ame<"), 2u) << svg;
   EXPECT_EQ(sample::count(svg, "rotate(-90"), 4u) << svg;
   EXPECT_EQ(sample::unbalanced(svg), "");
 }
