@@ -50,6 +50,11 @@ std::optional<Result> finished(const std::string& results) {
   }
 }
 
+// A cell that comes later; that a mechanism cannot do a task is known before.
+Result waiting(const ArenaCell& cell) {
+  return failed(cell, cell.refusal.empty() ? "pending" : "n.a.", cell.refusal);
+}
+
 // A finished cell of the same config is read, a broken-off one resumed, one of another config
 // replaced.
 Result run_cell(const ArenaCell& cell, const std::string& out, const ArenaCommand& command,
@@ -244,6 +249,8 @@ int compete(const ArenaConfig& arena, const std::vector<ArenaCell>& cells, const
     if (result.status == "ok") baselines.choose(cell.task, result.metric);
     auto all = Node::list();
     all.items = rows;
+    for (size_t later = i + 1; later < cells.size(); ++later)
+      all.items.push_back(json_of(waiting(cells[later]), cells[later]));
     baselines.add_to(all.items);
     write_record(all, context_of(arena, command), out);
     if (i + 1 < cells.size()) check_interruption();

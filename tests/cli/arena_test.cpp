@@ -282,6 +282,25 @@ TEST(ArenaCommand, TheLabelNamesTheSeedAndTheProgressKnowsAllCells) {
   EXPECT_FALSE(last.at("[4/4] local 4 on recall, seed 2").contains("eta_all"));
 }
 
+// The report of an arena that runs, or was stopped, names the cells that are still to come.
+TEST(ArenaCommand, CellsThatHaveNotRunArePending) {
+  const Workspace here;
+  here.write("arena.yaml", replaced(kArena, "max_steps: 12", "max_steps: 300"));
+  Running program(here.folder(), arena());
+  ASSERT_TRUE(program.wait_until([&] { return here.has("out/report.html"); }));
+  program.signal(SIGKILL);
+  ASSERT_EQ(program.finish().code, -SIGKILL);
+  const auto rows = cells(here);
+  EXPECT_EQ(rows.at("linear").at("status"), "ok");
+  EXPECT_EQ(rows.at("local 4").at("status"), "pending");
+  EXPECT_TRUE(rows.at("local 4").at("score").is_null());
+  const auto page = here.read("out/report.html");
+  EXPECT_NE(page.find("<h1>tiny</h1>"), std::string::npos);
+  EXPECT_NE(page.find("1 of 2 cells pending"), std::string::npos);
+  ASSERT_EQ(here.run(arena()).code, 0);
+  EXPECT_EQ(cells(here).at("local 4").at("status"), "ok");
+}
+
 TEST(ArenaCommand, AFailedCellSaysWhyAndStopsNobody) {
   const Workspace here;
   here.write("arena.yaml", replaced(kArena, "  - linear\n",
