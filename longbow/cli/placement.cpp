@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "longbow/models/encoder_config.h"
+#include "longbow/tasks/task.h"
 
 namespace longbow::cli {
 namespace {
@@ -57,14 +58,16 @@ void check_readable(const Node& attention, const Node& model, const std::string&
     keeps(attention, model, any);
     return;
   }
+  const auto whole = find_objective(objective).complete(model);
   for (const auto* name : {"encoder", "decoder"}) {
-    const auto* part = model.find(name);
+    const auto* part = whole.find(name);
     keeps(attention, part ? *part : Node::map(), any);
   }
 }
 
 Placement placed(const Node& attention, const Node& model, const std::string& objective) {
-  if (objective == "translation") return in_encoder_decoder(attention, model);
+  if (objective == "translation")
+    return in_encoder_decoder(attention, find_objective(objective).complete(model));
   check_readable(attention, model, objective);
   Placement result = {model, {}};
   result.model["attention"] = attention;

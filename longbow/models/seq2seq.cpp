@@ -2,6 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include <string>
+#include <vector>
+
 namespace longbow {
 namespace {
 
@@ -10,7 +13,31 @@ const Node& part(const Node& tree, const char* name) {
   return found ? *found : tree;
 }
 
+std::vector<std::string> keys_of_both() {
+  Describer rows;
+  KeysOfBoth<Describer> visitor = {rows};
+  DecoderConfig decoder;
+  fields(visitor, decoder);
+  std::vector<std::string> keys;
+  for (const auto& row : rows.take()) keys.push_back(row.name.substr(0, row.name.find('.')));
+  return keys;
+}
+
 }  // namespace
+
+Node with_parts(const Node& model) {
+  Node both = Node::map(), result = model;
+  both.place = model.place;
+  for (const auto& key : keys_of_both())
+    if (const auto* said = model.find(key)) both[key] = *said;
+  if (both.entries.empty()) return model;
+  std::erase_if(result.entries, [&](const auto& entry) { return both.find(entry.first); });
+  for (const auto* name : {"encoder", "decoder"}) {
+    const auto* own = model.find(name);
+    result[name] = own && own->is_map() ? merged(both, *own) : both;
+  }
+  return result;
+}
 
 void check_seq2seq(const Seq2SeqConfig& config, const Node& tree) {
   check_encoder(config.encoder, part(tree, "encoder"));

@@ -1,4 +1,8 @@
 #pragma once
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
 #include "longbow/models/decoder.h"
 #include "longbow/models/decoding.h"
 
@@ -16,13 +20,34 @@ struct Seq2SeqConfig {
   DecoderConfig decoder = {};
   Tie tie = Tie::none;
 };
+
+// The keys of a decoder that an encoder has too.
+template <class V>
+struct KeysOfBoth {
+  V& visitor;
+  template <class... Field>
+  void operator()(const char* name, Field&&... field) {
+    if (std::string_view(name) != "cross_attention") visitor(name, std::forward<Field>(field)...);
+  }
+};
+// These may stand beside `encoder` and `decoder` as well; see with_parts.
 template <class V>
 void fields(V& v, Seq2SeqConfig& c) {
+  if constexpr (!std::is_same_v<V, Writer>) {
+    DecoderConfig both;
+    KeysOfBoth<V> keys = {v};
+    fields(keys, both);
+  }
   v("encoder", c.encoder, "reads the source");
   v("decoder", c.decoder, "writes the target");
   v("tie", c.tie,
     "one matrix for the decoder's embedding and output, or for the encoder's embedding as well");
 }
+
+// The model part of a config with what it says of both parts said in each of them, where the part
+// does not say otherwise: {width: 64, decoder: {width: 32}} is {encoder: {width: 64}, decoder:
+// {width: 32}}.
+Node with_parts(const Node& model);
 
 // UserError with file and line for what cannot be built; `tree` is where the config was read from.
 void check_seq2seq(const Seq2SeqConfig& config, const Node& tree);

@@ -11,6 +11,8 @@ template <class C, class M>
 class TaskOf : public Task {
  public:
   using Config = C;
+  // Hidden by those of a task that has more to say: a config whose parts are all there.
+  static Node complete(const Node& model) { return model; }
   // Hidden by those of a task that has more to check: a config, before any data is opened and again
   // when its lengths are known, and what the data must have. `tree` is where the config was read
   // from.
@@ -51,22 +53,25 @@ template <class T>
 Objective objective_of(const std::string& name, const std::string& description,
                        const std::string& command = "predict") {
   const auto checked = [](const Node& model) {
-    auto config = read<typename T::Config>(model, "model");
-    T::check(config, model);
+    const auto whole = T::complete(model);
+    auto config = read<typename T::Config>(whole, "model");
+    T::check(config, whole);
     return config;
   };
   // The samples, and the config with the lengths that they have.
   const auto fitted = [checked](const Splits& splits, const Node& model, int64_t bucket) {
-    auto config = checked(model);
-    T::check_data(splits, config, model);
+    const auto whole = T::complete(model);
+    auto config = checked(whole);
+    T::check_data(splits, config, whole);
     auto own = T::arranged(splits, config);
-    T::fit(config, own, bucket, model);
-    T::check(config, model);
+    T::fit(config, own, bucket, whole);
+    T::check(config, whole);
     return std::pair(std::move(own), std::move(config));
   };
   return {.name = name,
           .description = description,
           .options = describe<typename T::Config>(),
+          .complete = T::complete,
           .check = checked,
           .check_data = fitted,
           .make =

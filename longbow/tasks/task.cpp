@@ -88,9 +88,13 @@ Outcome with_extra_loss(Outcome outcome, const Context& context) {
   return outcome;
 }
 
-Node card(const std::string& type, const std::vector<std::pair<std::string, int64_t>>& sizes) {
+Node card(const std::string& type, const std::vector<std::pair<std::string, int64_t>>& sizes,
+          const std::vector<std::string>& labels) {
   Node all = Node::map({{"model_type", Node::string(type)}});
   for (const auto& [name, size] : sizes) all[name] = Node::integer(size);
+  if (labels.empty()) return all;
+  auto& names = all["labels"] = Node::list();
+  for (const auto& label : labels) names.items.push_back(Node::string(label));
   return all;
 }
 

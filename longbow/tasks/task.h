@@ -93,6 +93,8 @@ class Task {
 struct Objective {
   std::string name, description;
   std::vector<FieldDoc> options;
+  // The model part of a config with what is said once for several parts said in each of them.
+  std::function<Node(const Node& model)> complete;
   // Refuses a model that cannot be built, before any data is opened.
   std::function<void(const Node& model)> check;
   // The same with the data at hand, which is padded to a multiple of `bucket`.
@@ -115,8 +117,9 @@ Outcome classified(const Tensor& logits, const Tensor& targets, int64_t samples,
 // What modules add to the loss is a mean already: it counts once for everything counted.
 Outcome with_extra_loss(Outcome outcome, const Context& context);
 
-// A model's type and what it is the size of.
-Node card(const std::string& type, const std::vector<std::pair<std::string, int64_t>>& sizes);
+// A model's type, what it is the size of, and the names of its classes where they have any.
+Node card(const std::string& type, const std::vector<std::pair<std::string, int64_t>>& sizes,
+          const std::vector<std::string>& labels = {});
 
 double sum_of(const Tensors& sums, const std::string& name);
 double mean_of(const Tensors& sums, const std::string& name, const std::string& over);

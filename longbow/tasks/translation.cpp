@@ -32,6 +32,7 @@ class Translation : public TaskOf<TranslationConfig, Seq2Seq> {
     model_ = std::make_shared<Seq2Seq>(config_, splits_.vocabulary, target_vocabulary(splits_),
                                        options.seed);
   }
+  static Node complete(const Node& model) { return with_parts(model); }
   static void check(const Config& config, const Node& tree) {
     check_seq2seq(config, tree);
     const auto* decoding = tree.find("decoding");
@@ -139,7 +140,9 @@ class Translation : public TaskOf<TranslationConfig, Seq2Seq> {
 }  // namespace
 
 Objective translation_objective() {
-  return objective_of<Translation>("translation", "a target sequence for every source",
+  return objective_of<Translation>("translation",
+                                   "a target sequence for every source; keys beside "
+                                   "model.encoder and model.decoder hold for both",
                                    "translate");
 }
 

@@ -64,6 +64,7 @@ RunConfig read_run_config(const Node& tree) {
                     "leave data.name out");
   config.data.name = config.task;
   check_training(config.train, tree.find("train"));
+  config.model = kind.complete(config.model);
   resolve_start(config, tree);
   kind.check(config.model);
   check_pretraining(config, tree);

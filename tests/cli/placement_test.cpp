@@ -33,6 +33,15 @@ TEST(Placement, TheOtherPlacesStayAsTheyAre) {
             to_yaml(yaml("{cross_attention: {name: abc}, attention: {name: local, window: 4}}")));
 }
 
+TEST(Placement, KeysBesideThePartsAreThoseOfBoth) {
+  const auto placement =
+      placed(yaml("{name: linear}"), yaml("{width: 32, decoder: {width: 16}}"), "translation");
+  EXPECT_EQ(to_yaml(*placement.model.find("encoder")),
+            to_yaml(yaml("{width: 32, attention: {name: linear}}")));
+  EXPECT_EQ(placement.model.find("decoder")->find("width")->text, "16");
+  EXPECT_EQ(placement.model.find("width"), nullptr);
+}
+
 TEST(Placement, OtherModelsHaveOnePlaceOrSayWhichItIs) {
   const auto sites = [&](const char* objective, const char* text = "{width: 16}") {
     const auto placement = placed(yaml("{name: fnet}"), yaml(text), objective);

@@ -30,6 +30,31 @@ struct Made {
   }
 };
 
+TEST(Seq2Seq, KeysBesideThePartsAreThoseOfBoth) {
+  const auto whole = with_parts(
+      yaml("{width: 32, heads: 4, attention: {name: linformer, rank: 8}, block: {dropout: 0.1}, "
+           "decoder: {width: 16, block: {feed_forward: 64}, attention: {name: linear}}, "
+           "tie: output}"));
+  EXPECT_EQ(to_yaml(*whole.find("encoder")),
+            to_yaml(yaml("{width: 32, heads: 4, block: {dropout: 0.1}, "
+                         "attention: {name: linformer, rank: 8}}")));
+  const auto config = read<Seq2SeqConfig>(whole, "model");
+  EXPECT_EQ(config.decoder.width, 16);
+  EXPECT_EQ(config.decoder.heads, 4);
+  EXPECT_EQ(config.decoder.block.feed_forward.width, 64);
+  EXPECT_EQ(config.decoder.block.dropout, 0.1);
+  EXPECT_EQ(to_yaml(config.decoder.attention), to_yaml(yaml("{name: linear}")));
+  EXPECT_EQ(whole.find("width"), nullptr);
+  EXPECT_EQ(config.tie, Tie::output);
+  EXPECT_EQ(to_yaml(with_parts(whole)), to_yaml(whole));
+}
+
+TEST(Seq2Seq, AKeyOfOnePartAloneIsUnknownBesideThem) {
+  EXPECT_EQ(error_of([] { read<Seq2SeqConfig>(yaml("{wdith: 3}"), "model"); }),
+            "m.yaml:1: unknown key 'wdith'; did you mean 'width'?");
+  EXPECT_NE(error_of([] { read<Seq2SeqConfig>(yaml("{cross_attention: linear}"), "model"); }), "");
+}
+
 Made made(const std::string& encoder, const std::string& decoder, const std::string& cross,
           const std::string& residual = "pre_norm", Tie tie = Tie::none) {
   Seq2SeqConfig config;

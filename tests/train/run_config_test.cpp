@@ -45,6 +45,17 @@ TEST(RunConfig, MistakesAreFoundBeforeAnyDataIsOpened) {
             "recall --out DIR`");
 }
 
+TEST(RunConfig, ATranslationTakesSizesForBothParts) {
+  const auto config = read_run_config(parse_yaml(
+      "task: reverse\nmodel: {width: 32, heads: 4, layers: 3, encoder: {layers: 1}}", "run.yaml"));
+  EXPECT_EQ(to_yaml(config.model), to_yaml(parse_yaml("{encoder: {width: 32, heads: 4, layers: 1}, "
+                                                      "decoder: {width: 32, heads: 4, layers: 3}}",
+                                                      "want")));
+  EXPECT_EQ(mistake("task: reverse\nmodel:\n  width: 30\n  heads: 4"),
+            "run.yaml:4: model.width 30 is not a multiple of model.heads 4; change one of them, or "
+            "set model.head_width");
+}
+
 TEST(RunConfig, OptionsOfTheTrainingThatContradictEachOtherAreRefused) {
   EXPECT_EQ(mistake("task: recall\ntrain: {max_steps: 0}"),
             "run.yaml:2: nothing says when training ends; set train.max_steps or "
