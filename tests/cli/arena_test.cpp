@@ -239,7 +239,7 @@ tasks:
   wild:
     task: markov
     data: {markov: {train: 64, valid: 16, test: 16, length: 12}}
-    train: {learning_rate: 1000, max_steps: 1}
+    train: {learning_rate: 1000, max_steps: 1, decay: constant}
   tame:
     task: markov
     data: {markov: {train: 64, valid: 16, test: 16, length: 12}}
