@@ -148,5 +148,17 @@ TEST(Pretrain, IsWrittenAndReadWithTheConfig) {
   EXPECT_EQ(to_yaml(written(again)), to_yaml(written(config)));
 }
 
+TEST(Pretrain, WithoutAFiniteScoreItEndsTheRun) {
+  const auto folder = scratch();
+  auto config = tiny("causal_lm");
+  config.pretrain.max_steps = 1;
+  config.pretrain.learning_rate = 1000;
+  config.train.schedule.decay = Decay::constant;
+  for (const bool resume : {false, true})
+    EXPECT_EQ(error_of([&] { run(config, folder, resume); }),
+              "pretraining: no evaluation on valid gave a finite perplexity");
+  EXPECT_TRUE(fs::exists(folder + "/config.yaml")) << "a resume needs no other config";
+}
+
 }  // namespace
 }  // namespace longbow

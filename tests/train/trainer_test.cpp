@@ -387,6 +387,29 @@ TEST(Trainer, TheBestWeightsOfADeadContinuationAreNotPublished) {
   EXPECT_TRUE(read_file(folder + "/model.safetensors") == best);
 }
 
+// As a run of longbow 0.1.0 whose best weights were overwritten before it was killed.
+TEST(Trainer, BestWeightsThatAreLostAreChosenAgain) {
+  const auto folder = scratch();
+  auto config = tiny();
+  config.train.max_steps = 4;
+  run(config, folder);
+  auto checkpoint = *newest_checkpoint(folder);
+  checkpoint.progressed.best_sha256 = "";
+  save_checkpoint(folder, checkpoint.progressed, checkpoint.weights, checkpoint.optimizer, {});
+  fs::remove(folder + "/model.safetensors");
+  config.train.max_steps = 8;
+  std::string written;
+  set_console({.write = [&](const std::string& text) { written += text; }});
+  const auto result = run(config, folder, true);
+  set_console({});
+  EXPECT_EQ(result.best_step, 8);
+  EXPECT_NE(written.find("warning: " + folder +
+                         ": the best weights, of step 4, are lost; the next evaluation chooses "
+                         "again\n"),
+            std::string::npos)
+      << written;
+}
+
 TEST(Trainer, AScoreThatIsNotFiniteNeverWins) {
   const auto folder = scratch();
   auto config = tiny();
