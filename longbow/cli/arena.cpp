@@ -1,19 +1,20 @@
 // A matrix of mechanisms x tasks x seeds from one YAML file. Every cell is a run folder of its own,
 // so an arena that stopped goes on where it was, and a cell that fails says why and stops nobody
 // else.
-#include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
 #include <ctime>
+#include <exception>
 #include <filesystem>
 #include <optional>
 
 #include "longbow/cli/arena_plan.h"
 #include "longbow/cli/command_line.h"
 #include "longbow/cli/device.h"
+#include "longbow/cli/failure.h"
 #include "longbow/core/file.h"
 #include "longbow/core/folder.h"
 #include "longbow/core/interruption.h"
@@ -22,6 +23,7 @@
 #include "longbow/core/work.h"
 #include "longbow/report/number.h"
 #include "longbow/report/report.h"
+#include "longbow/train/footprint.h"
 #include "longbow/train/trainer.h"
 
 namespace fs = std::filesystem;
@@ -29,8 +31,7 @@ namespace fs = std::filesystem;
 namespace longbow::cli {
 namespace {
 
-Result failed(const ArenaCell& cell, const std::string& status, std::string reason) {
-  reason = reason.substr(0, reason.find('\n'));
+Result failed(const ArenaCell& cell, const std::string& status, const std::string& reason) {
   return {.task = cell.task,
           .mechanism = cell.label,
           .seed = cell.seed,
@@ -72,6 +73,7 @@ Result run_cell(const ArenaCell& cell, const std::string& out, const ArenaComman
     write_file(request, text);
   }
   try {
+    check_footprint(cell.config, parse_device(command.device));
     return train(cell.config, {.out = folder.string(),
                                .resume = true,
                                .device = parse_device(command.device),
@@ -80,14 +82,9 @@ Result run_cell(const ArenaCell& cell, const std::string& out, const ArenaComman
                                .after = after});
   } catch (const Interrupted&) {
     throw;
-  } catch (const c10::OutOfMemoryError& error) {
-    return failed(cell, "OOM", error.what_without_backtrace());
-  } catch (const std::bad_alloc& error) {
-    return failed(cell, "OOM", error.what());
-  } catch (const c10::Error& error) {
-    return failed(cell, "FAIL", error.what_without_backtrace());
-  } catch (const std::exception& error) {
-    return failed(cell, "FAIL", error.what());
+  } catch (...) {
+    const auto failure = failure_of(std::current_exception());
+    return failed(cell, failure.out_of_memory ? "OOM" : "FAIL", failure.text);
   }
 }
 

@@ -3,11 +3,16 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
+#include <exception>
+#include <functional>
+#include <optional>
 
 #include "longbow/attention/mechanism.h"
 #include "longbow/cli/commands.h"
 #include "longbow/cli/device.h"
+#include "longbow/cli/failure.h"
 #include "longbow/cli/gate.h"
 #include "longbow/cli/growth.h"
 #include "longbow/core/file.h"
@@ -155,14 +160,10 @@ Sample sample(const Subject& subject, const BenchCommand& command, const std::st
     result.p20 = quantile(times, 0.2);
     result.p80 = quantile(times, 0.8);
     if (mode == "forward") result.error = layer.error(subject);
-  } catch (const c10::OutOfMemoryError&) {
-    result.status = "OOM";
-  } catch (const c10::Error& error) {
-    result.status = "FAIL";
-    result.reason = error.what_without_backtrace();
-  } catch (const OptionError& error) {
-    result.status = "FAIL";
-    result.reason = error.what();
+  } catch (...) {
+    const auto failure = failure_of(std::current_exception());
+    result.status = failure.out_of_memory ? "OOM" : "FAIL";
+    result.reason = failure.text;
   }
   return result;
 }
@@ -304,7 +305,9 @@ int run(const BenchCommand& command) {
     }
     print_table(samples, growth, mode);
   }
-  if (command.json.empty()) return 0;
+  const bool failed = std::any_of(samples.begin(), samples.end(),
+                                  [](const Sample& s) { return s.status == "FAIL"; });
+  if (command.json.empty()) return failed ? 1 : 0;
   Node benchmarks = Node::list();
   for (const auto& s : samples) benchmarks.items.push_back(json_of(s));
   write_file(
@@ -313,7 +316,7 @@ int run(const BenchCommand& command) {
               2) +
           "\n");
   fmt::print("\n{}\n", command.json);
-  return 0;
+  return failed ? 1 : 0;
 }
 
 }  // namespace longbow::cli

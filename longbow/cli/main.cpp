@@ -1,8 +1,9 @@
 // longbow: one program, a subcommand for each thing one does with efficient transformers.
 #include <ATen/Context.h>
-#include <c10/util/Exception.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <torch/headeronly/version.h>
+#include <unistd.h>
 
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -11,17 +12,24 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
+#include <exception>
 #include <functional>
+#include <iostream>
 #include <limits>
+#include <sstream>
 #include <string>
 #include <system_error>
 #include <vector>
 
 #include "longbow/cli/commands.h"
+#include "longbow/cli/failure.h"
+#include "longbow/cli/memory_guard.h"
 #include "longbow/cli/threads.h"
 #include "longbow/core/error.h"
 #include "longbow/core/fields.h"
 #include "longbow/core/interruption.h"
+#include "longbow/core/utf8.h"
 #include "longbow/core/version.h"
 
 namespace longbow::cli {
@@ -309,7 +317,8 @@ std::string about() {
 }
 
 int fail(const std::string& message, int code) {
-  fmt::print(stderr, "longbow: {}\n", message.substr(0, message.find('\n')));
+  const auto line = "longbow: " + message + "\n";
+  std::fwrite(line.data(), 1, line.size(), stderr);
   return code;
 }
 
@@ -326,16 +335,20 @@ void check_command(const CLI::App& app, int argc, char** argv) {
 
 int guarded(const Action& action) {
   try {
-    return action();
-  } catch (const UserError& error) {
-    return fail(error.what(), 2);
-  } catch (const Interrupted& interrupted) {
-    return fail(interrupted.what(), 128 + interrupted.signal);
-  } catch (const c10::Error& error) {
-    return fail(error.what_without_backtrace(), 1);
-  } catch (const std::exception& error) {
-    return fail(error.what(), 1);
+    const int code = action();
+    flush_output();
+    return code;
+  } catch (...) {
+    const auto failure = failure_of(std::current_exception());
+    return fail(failure.text, failure.code);
   }
+}
+
+// A file that is opened while stdout is closed would get its number, and all that is printed.
+void keep_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(stream, F_GETFD) < 0)  // so that reading and writing go on failing
+      ::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 }
 
 // The C library gives large blocks back to the system at once and asks for them again a moment
@@ -356,7 +369,9 @@ __attribute__((section(".preinit_array"),
 
 int main(int argc, char** argv) {
   using namespace longbow::cli;
+  keep_standard_streams();
   keep_freed_memory();
+  guard_memory();
   at::globalContext().setAllowTF32CuDNN(
       false);  // float32 means float32; train.precision can say tf32
   CLI::App app("Efficient transformers in C++: train, compare and time attention mechanisms.",
@@ -364,7 +379,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", about());
   app.require_subcommand(1);
   app.failure_message([](const CLI::App*, const CLI::Error& error) {
-    return fmt::format("longbow: {}; see --help\n", error.what());
+    return fmt::format("longbow: {}; see --help\n", longbow::one_line(error.what(), 1000));
   });
   Action action;
   declare_table(app, action);
@@ -373,13 +388,16 @@ int main(int argc, char** argv) {
   declare_comparing(app, action);
   declare_data(app, action);
   declare_folders(app, action);
-  try {
+  return guarded([&] {
     check_command(app, argc, argv);
-    app.parse(argc, argv);
-  } catch (const longbow::UserError& error) {
-    return fail(error.what(), 2);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
-  return guarded(action);
+    try {
+      app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+      std::ostringstream help;
+      const int code = app.exit(error, help, std::cerr);
+      fmt::print("{}", help.str());
+      return code == 0 ? 0 : 2;
+    }
+    return action();
+  });
 }

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "longbow/cli/asking.h"
 #include "longbow/cli/device.h"
@@ -127,6 +128,9 @@ Node json_of(const std::vector<LayerMap>& maps, const MapsCommand& command,
 
 int run(const MapsCommand& command) {
   check_split(command.split);
+  if (auto file = std::filesystem::path(command.out); file.extension() != ".svg")
+    throw UserError(Place{"--out", 0}, quote(command.out) + " is not the name of an SVG file",
+                    "write --out " + file.replace_extension(".svg").string());
   auto finished = open_run(command.folder, parse_device(command.device));
   const auto& data = split_of(*finished.task, command.split);
   if (command.sample >= data.size())

@@ -11,10 +11,12 @@
 #include "longbow/cli/asking.h"
 #include "longbow/cli/command_line.h"
 #include "longbow/cli/device.h"
+#include "longbow/core/folder.h"
 #include "longbow/core/interruption.h"
 #include "longbow/core/work.h"
 #include "longbow/report/number.h"
 #include "longbow/train/dry_run.h"
+#include "longbow/train/footprint.h"
 #include "longbow/train/trainer.h"
 
 namespace fs = std::filesystem;
@@ -26,7 +28,9 @@ std::string fresh_folder(const RunConfig& config) {
   const std::time_t now = std::time(nullptr);
   char stamp[32];
   std::strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", std::localtime(&now));
-  return fmt::format("runs/{}-{}-{}", config.task, mechanism_label(config.model), stamp);
+  constexpr size_t kLongest = 100;  // of a model with many mechanisms
+  const auto mechanism = file_name(mechanism_label(config.model)).substr(0, kLongest);
+  return free_path(fmt::format("runs/{}-{}-{}", file_name(config.task), mechanism, stamp));
 }
 
 std::string shape_of(const std::vector<int64_t>& sizes) {
@@ -103,6 +107,7 @@ int run(const TrainCommand& given) {
   if (command.dry_run) return show(dry_run(config, parse_device(command.device)));
   if (command.resume && command.out.empty())
     throw UserError(Place{"--resume", 0}, "no run is named", "give its folder with --out");
+  check_footprint(config, parse_device(command.device));
   const auto out = command.out.empty() ? fresh_folder(config) : command.out;
   const auto result = trained(config, out, command);
   if (!result.score)

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "longbow/nn/meter.h"
+#include "longbow/train/footprint.h"
 
 namespace longbow {
 namespace {
@@ -52,6 +53,7 @@ Plan largest_plan(const Dataset& data, const SamplerConfig& config, uint64_t see
 }  // namespace
 
 DryRun dry_run(const RunConfig& config, at::Device device) {
+  check_footprint(config, device);
   const auto task = make_task(config, device);
   auto settings = step_config(config);
   settings.graphs = false;  // a graph's memory is its own

@@ -320,6 +320,20 @@ TEST(ArenaCommand, AFailedCellSaysWhyAndStopsNobody) {
   EXPECT_NE(outcome.out.find("FAIL"), std::string::npos) << outcome.out;
 }
 
+TEST(ArenaCommand, AModelThatDoesNotFitIsOutOfMemory) {
+  const Workspace here;
+  here.write("arena.yaml", replaced(kArena, "  recall:\n    data:",
+                                    "  recall:\n    model: {width: 65536, layers: 1024}\n    "
+                                    "data:"));
+  const auto outcome = here.run(arena({"--mechanisms", "linear"}));
+  EXPECT_EQ(outcome.code, 1);
+  const auto row = cells(here).at("linear");
+  EXPECT_EQ(row.at("status"), "OOM");
+  EXPECT_TRUE(row.at("reason").get<std::string>().starts_with(
+      "not enough memory: training takes at least 512 TiB (weights 128 TiB, "))
+      << row;
+}
+
 TEST(ArenaCommand, SeedsReplaceThoseOfTheConfig) {
   const Workspace here;
   here.write("arena.yaml", kArena);
@@ -353,6 +367,9 @@ TEST(ArenaCommand, AMistakeIsOneLineBeforeAnythingRuns) {
        "number, or 0 for no filter"},
       {replaced(kArena, "- linear", "- linformer"),  // its 64 slots are more than the data's tokens
        "arena.yaml:10: linformer.rank is 64, but max_length is 16; lower rank"},
+      {replaced(kArena, "label: local 4", "label: linear"),
+       "arena.yaml:11: two mechanisms are called 'linear'; give one a label of its own, as in "
+       "{name: softmax, label: other}"},
       {"name: none\n", "arena.yaml:1: the arena has no cell; give it tasks and mechanisms"},
   };
   const Workspace here;

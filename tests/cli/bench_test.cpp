@@ -95,5 +95,26 @@ TEST(BenchCommand, AMechanismThatDoesNotFitALengthSaysSoInItsRow) {
   EXPECT_EQ(rows.back().at("reason"), "linformer.rank is 64, but max_length is 17; lower rank");
 }
 
+// Linformer's 64 slots are more than the tokens.
+TEST(BenchCommand, AFailedRowIsAFailure) {
+  const Workspace here;
+  const auto outcome = here.run(bench("1", {"--mechanisms", "linformer", "--modes", "forward"}));
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_EQ(lines_of(outcome.out).back(), "bench.json");
+  for (const auto& row : json::parse(here.read("bench.json")).at("benchmarks"))
+    EXPECT_EQ(row.at("status"), row.at("mechanism") == "linformer" ? "FAIL" : "ok");
+}
+
+// 64 TiB a matrix.
+TEST(BenchCommand, WhatDoesNotFitIsOutOfMemory) {
+  const Workspace here;
+  const auto outcome = here.run({"bench", "--mechanisms", "linear", "--modes", "forward",
+                                 "--lengths", "4", "--width", "4194304", "--heads", "1"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("linear forward 4: OOM not enough memory: 64 TiB are asked for, "),
+            std::string::npos)
+      << outcome.err;
+}
+
 }  // namespace
 }  // namespace longbow::cli

@@ -125,5 +125,55 @@ TEST(Program, AMissingOrTruncatedDataFileIsOneLine) {
   EXPECT_FALSE(here.has("run"));
 }
 
+const std::string kFullDisk = "longbow: stdout: cannot be written; No space left on device\n";
+
+TEST(Program, OutputThatCannotBeWrittenIsAFailure) {
+  const Workspace here;
+  here.write("run.yaml", kTinyRecall);
+  for (const Arguments& words :
+       std::vector<Arguments>{{"--version"},
+                              {"--help"},
+                              {"train", "--help"},
+                              {"list"},
+                              {"list", "--json"},  // more than a buffer
+                              {"doctor"},
+                              {"describe", "linear"},
+                              {"data", "list"},
+                              {"train", "run.yaml", "--dry-run"},
+                              {"data", "make", "recall", "--out", "data", "--count", "100"},
+                              {"data", "stats", "data"},
+                              {"data", "verify", "data"}}) {
+    const auto outcome = here.run(words, "/dev/full");
+    EXPECT_EQ(outcome.code, 1) << words.front();
+    const auto lines = lines_of(outcome.err);
+    ASSERT_FALSE(lines.empty()) << words.front();
+    EXPECT_EQ(lines.back() + "\n", kFullDisk) << words.front();
+  }
+}
+
+TEST(Program, AFolderThatCannotBeMadeIsOneLine) {
+  const Workspace here;
+  here.write("run.yaml", kTinyRecall);
+  here.write("file", "");
+  const auto training = here.run({"train", "run.yaml", "--out", "file/run"});
+  EXPECT_EQ(training.code, 2);
+  EXPECT_EQ(lines_of(training.err).size(), 1u) << training.err;
+  EXPECT_TRUE(training.err.starts_with("longbow: file/run: ")) << training.err;
+  EXPECT_TRUE(training.err.ends_with("; Not a directory\n")) << training.err;
+  const auto data = here.run({"data", "make", "recall", "--count", "100", "--out", "file"});
+  EXPECT_EQ(data.code, 2);
+  EXPECT_EQ(data.err, "longbow: file: the folder cannot be made; Not a directory\n");
+}
+
+TEST(Program, AMessageIsShortWhateverTheFileSays) {
+  const Workspace here;
+  here.write("run.yaml", "task: \"\\e[2J" + std::string(100000, 'a') + "\"\n");
+  const auto outcome = here.run({"train", "run.yaml"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(lines_of(outcome.err).size(), 1u);
+  EXPECT_LT(outcome.err.size(), 2500u);
+  EXPECT_EQ(outcome.err.find('\x1b'), std::string::npos);
+}
+
 }  // namespace
 }  // namespace longbow::cli

@@ -220,6 +220,9 @@ std::vector<Mistake> in_other_commands() {
        "nowhere: is not a run folder: config.yaml is missing; `longbow train` prints the folder it "
        "fills"},
       {"maps out", {"maps", "unfinished"}, "--out is required; see --help"},
+      {"maps picture",
+       {"maps", "unfinished", "--out", "a.png"},
+       "--out: 'a.png' is not the name of an SVG file; write --out a.svg"},
       {"maps unfinished",
        {"maps", "unfinished", "--out", "maps.svg"},
        "unfinished: holds no finished run: model.safetensors is missing; finish it with `longbow "

@@ -66,8 +66,8 @@ train:
 seed: 5
 )";
 
-Running::Running(const fs::path& folder, const Arguments& arguments)
-    : out_(folder / ".stdout"), err_(folder / ".stderr") {
+Running::Running(const fs::path& folder, const Arguments& arguments, const fs::path& out)
+    : out_(folder / out), err_(folder / ".stderr") {
   const auto program = fs::path(LONGBOW_BINARY_DIR) / "longbow";
   std::vector<std::string> words = {program.string()};
   words.insert(words.end(), arguments.begin(), arguments.end());
@@ -113,7 +113,7 @@ Outcome Running::finish() {
   if (process_ > 0) waitpid(process_, &status_, 0);
   process_ = -1;
   return {.code = WIFSIGNALED(status_) ? -WTERMSIG(status_) : WEXITSTATUS(status_),
-          .out = contents_of(out_),
+          .out = fs::is_regular_file(out_) ? contents_of(out_) : "",  // a device has no end
           .err = contents_of(err_)};
 }
 
@@ -124,8 +124,8 @@ Workspace::Workspace() {
   fs::create_directories(folder_);
 }
 
-Outcome Workspace::run(const Arguments& arguments) const {
-  return Running(folder_, arguments).finish();
+Outcome Workspace::run(const Arguments& arguments, const fs::path& out) const {
+  return Running(folder_, arguments, out).finish();
 }
 
 void Workspace::write(const std::string& name, const std::string& contents) const {

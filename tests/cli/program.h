@@ -20,7 +20,9 @@ using Arguments = std::vector<std::string>;
 // A program that is still running; the destructor ends it.
 class Running {
  public:
-  Running(const std::filesystem::path& folder, const Arguments& arguments);
+  // Its output goes to a file of the folder, unless to another.
+  Running(const std::filesystem::path& folder, const Arguments& arguments,
+          const std::filesystem::path& out = ".stdout");
   ~Running();
   Running(const Running&) = delete;
   Running& operator=(const Running&) = delete;
@@ -40,7 +42,7 @@ class Running {
 class Workspace {
  public:
   Workspace();
-  Outcome run(const Arguments& arguments) const;
+  Outcome run(const Arguments& arguments, const std::filesystem::path& out = ".stdout") const;
   std::filesystem::path path(const std::string& name) const { return folder_ / name; }
   void write(const std::string& name, const std::string& contents) const;
   std::string read(const std::string& name) const;
