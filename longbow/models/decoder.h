@@ -16,11 +16,11 @@ template <class V>
 void fields(V& v, DecoderConfig& c) {
   v("width", c.width, "model width C", range(1, 65536));
   v("heads", c.heads, "attention heads H", range(1, 1024));
-  v("head_width", c.head_width, "head width D; 0 = width / heads", at_least(0));
+  v("head_width", c.head_width, "head width D; 0 = width / heads", range(0, 65536));
   v("layers", c.layers, "blocks in the stack", range(1, 1024));
   v("max_length", c.max_length,
     "longest sequence in tokens; 0 = the longest of the data, rounded up to train.bucket",
-    at_least(0));
+    range(0, 1 << 30));
   v("bias", c.bias, "biases on the attention projections");
   v("positions", c.positions, "as in the encoder; axial ones are refused");
   v("init", c.init, "initial values, as in the encoder");

@@ -32,12 +32,12 @@ template <class V>
 void fields(V& v, AxialConfig& c) {
   v("rows", c.rows,
     "rows that the sequence is laid out in, one after the other; 0 = as many as max_length needs",
-    at_least(0));
+    range(0, 1 << 30));
   v("columns", c.columns, "tokens of a row; 0 = as many as max_length needs, near a square",
-    at_least(0));
+    range(0, 1 << 30));
   v("join", c.join, "add the positions of row and column, or lay them side by side");
   v("row_width", c.row_width, "channels of the row where they lie side by side; 0 = half",
-    at_least(0));
+    range(0, 65536));
 }
 
 struct EncoderConfig {
@@ -60,11 +60,11 @@ template <class V>
 void fields(V& v, EncoderConfig& c) {
   v("width", c.width, "model width C", range(1, 65536));
   v("heads", c.heads, "attention heads H", range(1, 1024));
-  v("head_width", c.head_width, "head width D; 0 = width / heads", at_least(0));
+  v("head_width", c.head_width, "head width D; 0 = width / heads", range(0, 65536));
   v("layers", c.layers, "blocks in the stack", range(1, 1024));
   v("max_length", c.max_length,
     "longest sequence in tokens; 0 = the longest of the data, rounded up to train.bucket",
-    at_least(0));
+    range(0, 1 << 30));
   v("causal", c.causal, "tokens see themselves and what stands before them, nothing after");
   v("bias", c.bias, "biases on the attention projections");
   v("positions", c.positions,
@@ -79,7 +79,7 @@ void fields(V& v, EncoderConfig& c) {
   v("embedding_width", c.embedding_width,
     "width of word, position and segment embeddings, projected to the model width; 0 = the model "
     "width itself",
-    at_least(0));
+    range(0, 65536));
   v("embedding_norm", c.embedding_norm, "a LayerNorm over the sum of the embeddings, as in BERT");
   v("embedding_scale", c.embedding_scale, "multiply word embeddings by the root of their width");
   v("zero_padding", c.zero_padding, "the embedding of token 0 is zero and stays so");

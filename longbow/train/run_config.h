@@ -38,9 +38,9 @@ void fields(V& v, TrainConfig& c) {
   v("max_epochs", c.max_epochs,
     "stop after so many times through the data, if max_steps have not been done before; may be a "
     "fraction; 0 = never",
-    at_least(0));
+    range(0, 1e9));
   v("accumulate", c.accumulate, "batches per step; the loss is a mean over all of them together",
-    at_least(1));
+    range(1, 1e6));
   v("normalise", c.normalise,
     "what the loss is a mean over: all targets, or samples, each of them a mean over its targets");
   v("label_smoothing", c.label_smoothing,

@@ -86,6 +86,27 @@ TEST(Program, OptionsAreCheckedBeforeTheDataIsOpened) {
   }
 }
 
+// Their products would not fit 64 bits.
+TEST(Program, ASizeThatNoMachineHasIsOutOfRange) {
+  Workspace here;
+  here.write("run.yaml", kTinyRecall);
+  const auto refused = [&](const std::string& key, const std::string& value,
+                           const std::string& range) {
+    expect_one_line(here, {key,
+                           {"train", "run.yaml", "--set", key + "=" + value},
+                           "--set " + key + ": " + key + " is " + value +
+                               ", out of range; it may be " + range});
+  };
+  const std::string huge = "4611686018427387904";
+  refused("model.layers", huge, "1..1024");
+  refused("model.head_width", huge, "0..65536");
+  refused("model.axial.rows", huge, "0..1073741824");
+  refused("model.axial.columns", huge, "0..1073741824");
+  refused("model.max_length", huge, "0..1073741824");
+  refused("train.accumulate", huge, "1..1000000");
+  refused("train.max_epochs", "1e300", "0..1000000000");
+}
+
 TEST(Program, ACausalRequestToFNetNamesMechanismsThatAre) {
   Workspace here;
   here.write("run.yaml", replaced(kTinyRecall, "name: linear", "name: fnet"));
