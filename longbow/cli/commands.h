@@ -24,6 +24,11 @@ struct DescribeCommand {
 };
 int run(const DescribeCommand& command);
 
+struct InitCommand {
+  std::string name;  // empty: say what can be asked for
+};
+int run(const InitCommand& command);
+
 struct DoctorCommand {
   bool json = false;
 };

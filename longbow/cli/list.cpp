@@ -1,7 +1,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <map>
+
 #include "longbow/attention/mechanism.h"
+#include "longbow/cli/columns.h"
 #include "longbow/cli/commands.h"
 #include "longbow/cli/reference.h"
 #include "longbow/report/grid.h"
@@ -88,25 +91,57 @@ std::string text_of(const Mechanism& m) {
   return text;
 }
 
-reporting::Grid table() {
-  reporting::Grid grid = {
-      .title = "",
-      .note = "",
-      .columns = {"mechanism", "family", "cost", "padding", "future", "cross", "decode", "time"},
-      .rows = {},
-      .text_columns = 8};
+// Costs are formulas of any length: a document has room for them, a terminal has not.
+struct Column {
+  const char* name;
+  std::string (*cell)(const Mechanism&, const Promises&);
+  bool in_document = true, on_terminal = true;
+};
+const std::vector<Column>& list_columns() {
+  static const std::vector<Column> all = {
+      {"mechanism", [](const Mechanism& m, const Promises&) { return m.name; }},
+      {"family", [](const Mechanism& m, const Promises&) { return m.family; }},
+      {"cost", [](const Mechanism& m, const Promises&) { return m.cost; }, true, false},
+      {"padding",
+       [](const Mechanism&, const Promises& p) { return std::string(name_of(p.padding)); }},
+      {"future",
+       [](const Mechanism&, const Promises& p) { return std::string(name_of(p.future)); }},
+      {"cross", [](const Mechanism&, const Promises& p) { return std::string(yes(p.cross)); }},
+      {"decode", [](const Mechanism&, const Promises& p) { return std::string(yes(p.decode)); }},
+      {"time", [](const Mechanism&, const Promises& p) { return fmt::format("N^{:g}", p.time); }},
+      {"memory",
+       [](const Mechanism&, const Promises& p) { return fmt::format("N^{:g}", p.memory); }, false},
+  };
+  return all;
+}
+
+reporting::Grid table(bool Column::*shown) {
+  reporting::Grid grid = {.title = "", .note = "", .columns = {}, .rows = {}};
+  for (const auto& column : list_columns())
+    if (column.*shown) grid.columns.emplace_back(column.name);
+  grid.text_columns = grid.columns.size();
   for (const auto& m : mechanisms()) {
     const auto p = m.promises({});
-    grid.rows.push_back({{.text = m.name},
-                         {.text = m.family},
-                         {.text = m.cost},
-                         {.text = name_of(p.padding)},
-                         {.text = name_of(p.future)},
-                         {.text = yes(p.cross)},
-                         {.text = yes(p.decode)},
-                         {.text = fmt::format("N^{:g}", p.time)}});
+    auto& row = grid.rows.emplace_back();
+    for (const auto& column : list_columns())
+      if (column.*shown) row.push_back({.text = column.cell(m, p)});
   }
   return grid;
+}
+
+std::string legend() {
+  return two_columns({
+      {"padding",
+       "invisible: padded tokens change nothing. contents: how many there are matters, what they "
+       "hold does not. visible: they change real tokens. refused: none may be given."},
+      {"future",
+       "what a causal mask is worth. exact: later tokens change nothing. rounded: nothing but "
+       "rounding. frozen: nothing once discrete choices are fixed. refused: there is no causal "
+       "form."},
+      {"cross", "reads another sequence than its own (cross-attention)"},
+      {"decode", "writes token by token from a state, without reading the past again"},
+      {"time, memory", "how a training step grows with the length N of the sequence"},
+  });
 }
 
 void print(const std::string& text) {
@@ -132,7 +167,40 @@ std::string described_config(const DescribeCommand& command) {
   return to_json(sections, 2) + "\n";
 }
 
+struct Entry {
+  std::string name, kind, summary;
+};
+std::vector<Entry> all_entries() {
+  std::vector<Entry> all;
+  for (const auto& m : mechanisms()) all.push_back({m.name, "mechanism", m.summary});
+  for (const auto& section : config_sections())
+    all.push_back({section.name, section.kind, section.summary});
+  all.push_back({"config", "part", "Every key of every part, data set and objective"});
+  return all;
+}
+
+// What can be described.
+std::string contents(const DescribeCommand& command) {
+  Node list = Node::list();
+  std::string markdown = "| name | kind | summary |\n|---|---|---|\n";
+  std::map<std::string, NamedRows> rows;
+  for (const auto& [name, kind, summary] : all_entries()) {
+    list.items.push_back(Node::map({{"name", Node::string(name)},
+                                    {"kind", Node::string(kind)},
+                                    {"summary", Node::string(summary)}}));
+    markdown += fmt::format("| `{}` | {} | {} |\n", name, kind, summary);
+    rows[kind].emplace_back("  " + name, summary);
+  }
+  if (command.json) return to_json(list, 2) + "\n";
+  if (command.markdown) return markdown;
+  return "longbow describe NAME, where NAME is one of\n\nMechanisms\n" +
+         two_columns(rows["mechanism"]) + "\nParts of a config\n" + two_columns(rows["part"]) +
+         "\nData sets\n" + two_columns(rows["data set"]) + "\nObjectives\n" +
+         two_columns(rows["objective"]);
+}
+
 std::string described(const DescribeCommand& command) {
+  if (command.name.empty()) return contents(command);
   std::vector<std::string> known = {"config"};
   if (command.name == "config") return described_config(command);
   for (const auto& section : config_sections()) {
@@ -155,11 +223,12 @@ int run(const ListCommand& command) {
     print(to_json(rows, 2) + "\n");
     return 0;
   }
-  const auto grid = table();
   if (!command.markdown) {
-    print(reporting::console_grid(grid));
+    print(reporting::console_grid(table(&Column::on_terminal)) + "\n" + legend() +
+          "\nOptions, cost, exact limit and paper: longbow describe NAME\n");
     return 0;
   }
+  const auto grid = table(&Column::in_document);
   print(fmt::format("| {} |\n|", fmt::join(grid.columns, " | ")));
   for (size_t i = 0; i < grid.columns.size(); ++i) print("---|");
   print("\n");

@@ -46,6 +46,13 @@ CLI::App* declare(CLI::App& app, Action& action, const char* name, const char* h
   return sub;
 }
 
+// Commands that can be typed as they stand.
+void add_examples(CLI::App* sub, const std::vector<std::string>& commands) {
+  std::string text = commands.size() > 1 ? "Examples:" : "Example:";
+  for (const auto& command : commands) text += "\n  longbow " + command;
+  sub->footer(text);
+}
+
 CLI::Validator between(int64_t least, int64_t most) {
   return CLI::Validator(
       [least, most](std::string& text) -> std::string {
@@ -72,14 +79,17 @@ void add_threads(CLI::App* sub) {
       ->check(between(1, kMostThreads));
 }
 void add_device(CLI::App* sub, std::string& device) {
-  sub->add_option("--device", device, "cpu, cuda or cuda:N")->capture_default_str();
+  sub->add_option("--device", device, "cpu, cuda, or cuda:N for the GPU number N from 0")
+      ->capture_default_str();
   add_threads(sub);
 }
 void add_progress(CLI::App* sub, std::string& progress) {
-  sub->add_option("--progress", progress, "auto, bar, plain, json or off")->capture_default_str();
+  sub->add_option("--progress", progress,
+                  "auto (a bar on a terminal, else lines), bar, plain, json or off")
+      ->capture_default_str();
 }
 void add_set(CLI::App* sub, std::vector<std::string>& set) {
-  sub->add_option("--set", set, "key.path=value over the config; may be repeated")
+  sub->add_option("--set", set, "KEY=VALUE over what the config says; may be repeated")
       ->allow_extra_args(false);
 }
 
@@ -88,45 +98,60 @@ void declare_table(CLI::App& app, Action& action) {
   auto* sub = declare(app, action, "list", "The mechanisms and what each promises", list);
   sub->add_flag("--json", list.json, "as JSON");
   sub->add_flag("--markdown", list.markdown, "as a Markdown table");
+  add_examples(sub, {"list", "list --json"});
 
   static DescribeCommand describe;
   sub = declare(app, action, "describe",
                 "A mechanism, an objective, a data set or a part of the config", describe);
   sub->add_option(
-         "name", describe.name,
-         "mechanism, objective, data set; run, data, model, train, start, pretrain, arena; "
-         "config: all keys")
-      ->required();
+      "name", describe.name,
+      "mechanism, objective, data set; run, data, model, train, start, pretrain, arena; "
+      "config: all keys; without a name, everything that can be described");
   sub->add_flag("--json", describe.json, "as JSON");
   sub->add_flag("--markdown", describe.markdown, "the generated part of its page in docs/");
+  add_examples(sub, {"describe", "describe linformer", "describe train"});
+
+  static InitCommand init;
+  sub = declare(app, action, "init",
+                "Print a config that learns, with the meaning of every key; without a name, what "
+                "there is",
+                init);
+  sub->add_option("name", init.name, "data set or objective");
+  add_examples(sub, {"init", "init recall > recall.yaml"});
 
   static DoctorCommand doctor;
   sub = declare(app, action, "doctor", "What this program was built with and what it finds here",
                 doctor);
   sub->add_flag("--json", doctor.json, "as JSON");
   add_threads(sub);
+  add_examples(sub, {"doctor"});
 }
 
 void declare_training(CLI::App& app, Action& action) {
   static TrainCommand train;
   auto* sub = declare(app, action, "train",
                       "Train one model; the last line printed is its run folder", train);
-  sub->add_option("config", train.config, "YAML or JSON file; with --resume also a run folder")
+  sub->add_option("config", train.config,
+                  "YAML or JSON file, `longbow init` prints one; with --resume also a run folder")
       ->required();
   add_set(sub, train.set);
   sub->add_option("--out", train.out, "run folder [default runs/TASK-MECHANISM-TIME]");
   sub->add_flag("--resume", train.resume, "continue from the newest checkpoint of the run");
-  sub->add_flag("--dry-run", train.dry_run, "parameters, memory and one step; writes nothing");
-  sub->add_option("--seed", train.seed, "over the config's seed")->check(at_least(0));
+  sub->add_flag("--dry-run", train.dry_run, "show parameters, memory and one step; writes nothing");
+  sub->add_option("--seed", train.seed, "instead of the config's seed")->check(at_least(0));
   add_device(sub, train.device);
   add_progress(sub, train.progress);
+  add_examples(sub, {"train recall.yaml --out runs/recall",
+                     "train recall.yaml --set model.attention=linformer --set train.max_steps=300",
+                     "train runs/recall --resume"});
 
   static EvalCommand eval;
   sub = declare(app, action, "eval", "Score a finished run", eval);
-  sub->add_option("run", eval.folder, "run folder")->required();
+  sub->add_option("run", eval.folder, "run folder, as `longbow train` prints it")->required();
   sub->add_option("--split", eval.split, "train, valid or test")->capture_default_str();
-  sub->add_flag("--json", eval.json, "as JSON");
+  sub->add_flag("--json", eval.json, "as JSON; shares are fractions of 1");
   add_device(sub, eval.device);
+  add_examples(sub, {"eval runs/recall --split valid"});
 }
 
 std::string shown_type(const std::string& type) {
@@ -150,22 +175,25 @@ void add_decoding(CLI::App* sub, DecodingFlags& flags) {
   }
 }
 void add_batches(CLI::App* sub, int64_t& batch_size, uint64_t& seed) {
-  sub->add_option("--batch-size", batch_size, "texts at once")
+  sub->add_option("--batch-size", batch_size, "texts written at once")
       ->check(at_least(1))
       ->capture_default_str();
-  sub->add_option("--seed", seed, "of what is drawn")->check(at_least(0))->capture_default_str();
+  sub->add_option("--seed", seed, "of texts that are drawn (--method sample)")
+      ->check(at_least(0))
+      ->capture_default_str();
 }
 
 void declare_asking(CLI::App& app, Action& action) {
   static GenerateCommand generate;
   auto* sub =
       declare(app, action, "generate", "Continue texts with a causal language model", generate);
-  sub->add_option("run", generate.folder, "run folder")->required();
+  sub->add_option("run", generate.folder, "run folder of objective causal_lm")->required();
   sub->add_option(
       "--prompt", generate.prompt,
       "text to continue, in the symbols of the data; without one a text begins with the "
       "data's begin token, or with the first token of a random sample");
-  sub->add_option("--file", generate.file, "continue each line of it; - is stdin");
+  sub->add_option("--file", generate.file,
+                  "continue each line of it; - is stdin, answered line by line on a terminal");
   sub->add_option("--count", generate.count, "texts to begin, without a prompt")
       ->check(at_least(1))
       ->capture_default_str();
@@ -173,40 +201,53 @@ void declare_asking(CLI::App& app, Action& action) {
   add_batches(sub, generate.batch_size, generate.seed);
   sub->add_flag("--json", generate.json, "one object a prompt");
   add_device(sub, generate.device);
+  add_examples(sub, {"generate runs/markov --prompt \"w3 w0\" --max-length 20",
+                     "generate runs/markov --count 5 --method sample --temperature 0.8"});
 
   static TranslateCommand translate;
   sub = declare(app, action, "translate",
                 "Translate each line; several texts a line are shown as LINE ||| TEXT ||| SCORE",
                 translate);
-  sub->add_option("run", translate.folder, "run folder")->required();
-  sub->add_option("--file", translate.file, "lines to translate; - is stdin")
+  sub->add_option("run", translate.folder, "run folder of objective translation")->required();
+  sub->add_option("--file", translate.file,
+                  "lines to translate; - is stdin, answered line by line on a terminal")
       ->capture_default_str();
   add_decoding(sub, translate.decoding);
   add_batches(sub, translate.batch_size, translate.seed);
   sub->add_flag("--json", translate.json, "one object a line");
   add_device(sub, translate.device);
+  add_examples(sub, {"translate runs/reverse --file sources.txt --method beam --beams 4"});
 
   static PredictCommand predict;
   sub = declare(app, action, "predict", "What a model says of each line, or of its own data",
                 predict);
-  sub->add_option("run", predict.folder, "run folder")->required();
-  sub->add_option("--file", predict.file,
-                  "an input a line, pairs with a TAB between them; - is stdin [default -]");
-  sub->add_option("--split", predict.split, "train, valid or test of the run's data instead");
-  sub->add_option("--limit", predict.limit, "only the first so many; 0 = all")
+  sub->add_option("run", predict.folder, "run folder of any objective but causal_lm, translation")
+      ->required();
+  sub->add_option(
+      "--file", predict.file,
+      "an input a line, pairs with a TAB between them; - is stdin, answered line by line "
+      "on a terminal [default -]");
+  sub->add_option("--split", predict.split,
+                  "instead of lines, the samples of train, valid or test of the run's data");
+  sub->add_option("--limit", predict.limit, "only the first so many inputs; 0 = all")
       ->check(at_least(0))
       ->capture_default_str();
-  sub->add_flag("--json", predict.json, "one object a line");
+  sub->add_flag("--json", predict.json, "one object an input, instead of columns");
   add_device(sub, predict.device);
+  add_examples(sub, {"predict runs/listops", "predict runs/listops --file inputs.txt --json",
+                     "predict runs/recall --split test --limit 3"});
 }
 
 void declare_comparing(CLI::App& app, Action& action) {
   static ArenaCommand arena;
   auto* sub =
       declare(app, action, "arena", "Compare mechanisms on tasks; resumes where it stopped", arena);
-  sub->add_option("config", arena.config, "YAML or JSON file")->required();
-  sub->add_option("--mechanisms", arena.mechanisms, "only these, a,b")->delimiter(',');
-  sub->add_option("--tasks", arena.tasks, "only these, a,b")->delimiter(',');
+  sub->add_option("config", arena.config, "YAML or JSON file; `longbow describe arena`")
+      ->required();
+  sub->add_option("--mechanisms", arena.mechanisms, "only these labels, with commas between them")
+      ->delimiter(',');
+  sub->add_option("--tasks", arena.tasks, "only these tasks, with commas between them")
+      ->delimiter(',');
   sub->add_option("--seeds", arena.seeds, "seeds 1 … N instead of the config's")
       ->check(at_least(1));
   sub->add_option("--out", arena.out, "folder [default runs/NAME]");
@@ -214,33 +255,44 @@ void declare_comparing(CLI::App& app, Action& action) {
   add_set(sub, arena.set);
   add_device(sub, arena.device);
   add_progress(sub, arena.progress);
+  add_examples(sub, {"arena configs/quick.yaml --out runs/quick",
+                     "arena configs/quick.yaml --mechanisms softmax,linear --tasks recall"});
 
   static BenchCommand bench;
   sub = declare(app, action, "bench", "Time and memory over length, beside fused and naive softmax",
                 bench);
-  sub->add_option("--mechanisms", bench.mechanisms, "a,b [default all]")->delimiter(',');
-  sub->add_option("--lengths", bench.lengths, "tokens, 1024,2048")
+  sub->add_option("--mechanisms", bench.mechanisms, "names with commas between them [default all]")
+      ->delimiter(',');
+  sub->add_option("--lengths", bench.lengths, "lengths in tokens, with commas between them")
       ->delimiter(',')
       ->check(at_least(1))
       ->capture_default_str();
-  sub->add_option("--modes", bench.modes, "forward, training, decode")
+  sub->add_option("--modes", bench.modes, "forward, training, decode; with commas between them")
       ->delimiter(',')
       ->capture_default_str();
   sub->add_option("--dtype", bench.dtype, "float32, bfloat16 or float64")->capture_default_str();
-  sub->add_option("--batch", bench.batch, "sequences")->check(at_least(1))->capture_default_str();
-  sub->add_option("--width", bench.width, "model width")->check(at_least(1))->capture_default_str();
+  sub->add_option("--batch", bench.batch, "sequences at once")
+      ->check(at_least(1))
+      ->capture_default_str();
+  sub->add_option("--width", bench.width, "model width in channels")
+      ->check(at_least(1))
+      ->capture_default_str();
   sub->add_option("--heads", bench.heads, "attention heads")
       ->check(at_least(1))
       ->capture_default_str();
-  sub->add_option("--repetitions", bench.repetitions, "timed runs, after a warm-up")
+  sub->add_option("--repetitions", bench.repetitions,
+                  "timed runs after a warm-up; their median is shown, in ms")
       ->check(at_least(1))
       ->capture_default_str();
   sub->add_option("--json", bench.json, "write the numbers to this file");
   add_device(sub, bench.device);
+  add_examples(sub, {"bench --mechanisms linear,linformer --lengths 512,1024,2048"});
+}
 
+void declare_showing(CLI::App& app, Action& action) {
   static MapsCommand maps;
-  sub = declare(app, action, "maps", "Attention maps of a trained run, all heads in one picture",
-                maps);
+  auto* sub = declare(app, action, "maps",
+                      "Attention maps of a trained run, all heads in one picture", maps);
   sub->add_option("folder", maps.folder, "run folder")->required();
   sub->add_option("--out", maps.out, "SVG file to write")->required();
   sub->add_option("--json", maps.json, "write the numbers to this file");
@@ -252,6 +304,7 @@ void declare_comparing(CLI::App& app, Action& action) {
       ->check(at_least(0))
       ->capture_default_str();
   add_device(sub, maps.device);
+  add_examples(sub, {"maps runs/recall --out maps.svg --sample 3"});
 
   static ReportCommand report;
   sub = declare(app, action, "report",
@@ -259,11 +312,14 @@ void declare_comparing(CLI::App& app, Action& action) {
   sub->add_option("source", report.folder, "arena folder, run folder or bench JSON")->required();
   sub->add_option("--out", report.out, "folder to write to [default the source's]");
   sub->add_flag("--force", report.force, "replace files of the same names");
+  add_examples(sub, {"report runs/quick"});
 }
 
 void declare_data(CLI::App& app, Action& action) {
   auto* data = app.add_subcommand("data", "Make, check and look at data sets");
   data->require_subcommand(1);
+  add_examples(data, {"data make recall --out data/recall --set pairs=32",
+                      "data verify data/recall", "data stats data/recall"});
   static DataCommand command;
   const auto sub = [&](const char* name, const char* help) {
     auto* child = data->add_subcommand(name, help);
@@ -277,13 +333,14 @@ void declare_data(CLI::App& app, Action& action) {
   auto* make = sub("make", "Generate a data set with manifest and checksums");
   make->add_option("name", command.name, "data set, see `longbow data list`")->required();
   make->add_option("--out", command.folder, "folder to write to")->required();
-  make->add_option("--seed", command.seed, "seed of the generator")
+  make->add_option("--seed", command.seed, "of the generator")
       ->check(at_least(0))
       ->capture_default_str();
   make->add_option("--count", command.count, "samples in all: 96 % train, 2 % valid, 2 % test")
       ->check(at_least(1));
   make->add_flag("--force", command.force, "write into a folder that is not empty");
-  add_set(make, command.set);
+  make->add_option("--set", command.set, "KEY=VALUE, an option of the data set; may be repeated")
+      ->allow_extra_args(false);
   for (auto* child : {sub("verify", "Check files against manifest.json and recompute every label"),
                       sub("stats", "Sizes, labels and lengths")})
     child->add_option("folder", command.folder, "folder of a data set")->required();
@@ -297,18 +354,24 @@ void declare_folders(CLI::App& app, Action& action) {
   sub->add_option("--out", from.out, "folder to write to")->required();
   sub->add_option("--attention", from.attention,
                   "a mechanism instead of softmax, \"{name: linformer, rank: 64}\"");
-  sub->add_option("--seed", from.seed, "of the weights that start anew")
+  sub->add_option("--seed", from.seed, "of weights that the folder does not have")
       ->check(at_least(0))
       ->capture_default_str();
+  add_examples(sub, {"import bert-base-uncased --out bert",
+                     "import bert-base-uncased --out fast --attention \"{name: linformer, rank: "
+                     "128}\""});
 
   static ExportCommand to;
-  sub = declare(app, action, "export", "Write an imported BERT as Hugging Face names it", to);
-  sub->add_option("run", to.folder, "folder that `longbow import` wrote")->required();
+  sub = declare(app, action, "export",
+                "Write a fine-tuned or imported BERT as Hugging Face's library reads it", to);
+  sub->add_option("run", to.folder, "run folder of a BERT, or a folder that `longbow import` wrote")
+      ->required();
   sub->add_option("--out", to.out, "folder to write to")->required();
   sub->add_option("--max-shard-bytes", to.max_shard_bytes,
                   "weights in files of at most so many bytes each; 0: in one")
       ->check(at_least(0))
       ->capture_default_str();
+  add_examples(sub, {"export runs/topics --out topics-bert"});
 }
 
 std::string about() {
@@ -378,6 +441,8 @@ int main(int argc, char** argv) {
                "longbow");
   app.set_version_flag("--version", about());
   app.require_subcommand(1);
+  add_examples(&app, {"init recall > recall.yaml", "train recall.yaml --out runs/recall",
+                      "predict runs/recall --split test --limit 3"});
   app.failure_message([](const CLI::App*, const CLI::Error& error) {
     return fmt::format("longbow: {}; see --help\n", longbow::one_line(error.what(), 1000));
   });
@@ -386,6 +451,7 @@ int main(int argc, char** argv) {
   declare_training(app, action);
   declare_asking(app, action);
   declare_comparing(app, action);
+  declare_showing(app, action);
   declare_data(app, action);
   declare_folders(app, action);
   return guarded([&] {

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "longbow/attention/mechanism.h"
+#include "longbow/report/number.h"
 #include "tests/cli/program.h"
 
 namespace longbow::cli {
@@ -64,16 +65,27 @@ TEST(ListCommand, PrintsATableForPeopleAndOneForDocuments) {
   const Workspace here;
   const auto plain = lines_of(here.run({"list"}).out);
   const auto markdown = lines_of(here.run({"list", "--markdown"}).out);
-  ASSERT_EQ(plain.size(), mechanisms().size() + 2);
+  EXPECT_EQ(plain.at(mechanisms().size() + 2), "") << "the table ends there";
   ASSERT_EQ(markdown.size(), mechanisms().size() + 2);
   EXPECT_EQ(markdown[0],
             "| mechanism | family | cost | padding | future | cross | decode | time |");
   EXPECT_TRUE(plain[0].starts_with("mechanism "));
 }
 
+TEST(ListCommand, FitsATerminalAndExplainsItsColumns) {
+  const auto text = Workspace().run({"list"}).out;
+  for (const auto& line : lines_of(text)) EXPECT_LE(reporting::columns_of(line), 100u) << line;
+  for (const auto* name : {"padding", "future", "cross", "decode", "time, memory"})
+    EXPECT_NE(text.find("\n" + std::string(name) + " "), std::string::npos) << name;
+  for (const auto* word : {"invisible:", "contents:", "visible:", "refused:", "exact:", "rounded:",
+                           "frozen:", "longbow describe NAME"})
+    EXPECT_NE(text.find(word), std::string::npos) << word;
+}
+
 // Whatever a row holds, its columns begin where those of the heading do.
 TEST(ListCommand, ColumnsStandBelowEachOther) {
-  const auto lines = lines_of(Workspace().run({"list"}).out);
+  auto lines = lines_of(Workspace().run({"list"}).out);
+  lines.resize(mechanisms().size() + 2);  // the legend follows
   const auto& rule = lines.at(1);
   std::vector<size_t> starts = {0};
   for (size_t at = 0; (at = rule.find("  ", at)) != std::string::npos; at += 2)
@@ -106,6 +118,24 @@ TEST(DescribeCommand, NamesOptionsWithDefaultRangeAndMeaning) {
   const auto row = json::parse(here.run({"describe", "linformer", "--json"}).out);
   EXPECT_EQ(row.at("name"), "linformer");
   EXPECT_FALSE(row.at("exact").get<std::string>().empty());
+}
+
+TEST(DescribeCommand, AloneSaysWhatCanBeDescribed) {
+  const Workspace here;
+  const auto text = here.run({"describe"});
+  ASSERT_EQ(text.code, 0) << text.err;
+  for (const auto& line : lines_of(text.out)) EXPECT_LE(reporting::columns_of(line), 100u) << line;
+  const auto all = json::parse(here.run({"describe", "--json"}).out);
+  EXPECT_EQ(lines_of(here.run({"describe", "--markdown"}).out).size(), all.size() + 2);
+  std::set<std::string> kinds;
+  for (const auto& one : all) {
+    const auto name = one.at("name").get<std::string>();
+    EXPECT_NE(text.out.find("\n  " + name + " "), std::string::npos) << name;
+    kinds.insert(one.at("kind").get<std::string>());
+  }
+  EXPECT_EQ(kinds, (std::set<std::string>{"mechanism", "part", "data set", "objective"}));
+  for (const auto* name : {"linformer", "train", "recall", "masked_lm", "config"})
+    EXPECT_EQ(here.run({"describe", name}).code, 0) << name;
 }
 
 TEST(DescribeCommand, KnowsThePartsOfAConfig) {

@@ -22,12 +22,18 @@ TEST(Program, TellsItsVersionCommitCompilerAndLibTorch) {
 
 TEST(Program, HelpsWithEveryCommand) {
   const Workspace here;
-  for (const auto* command : {"list", "describe", "doctor", "train", "eval", "arena", "bench",
-                              "maps", "report", "data", "import", "export"}) {
+  const auto all = here.run({"--help"}).out;
+  for (const std::string command :
+       {"list", "describe", "init", "doctor", "train", "eval", "generate", "translate", "predict",
+        "arena", "bench", "maps", "report", "data", "import", "export"}) {
     const auto outcome = here.run({command, "--help"});
     EXPECT_EQ(outcome.code, 0) << command;
     EXPECT_NE(outcome.out.find("--help"), std::string::npos) << command;
     EXPECT_EQ(outcome.err, "") << command;
+    EXPECT_NE(all.find("\n  " + command + " "), std::string::npos) << command;
+    const auto examples = outcome.out.find("Example");
+    ASSERT_NE(examples, std::string::npos) << command;
+    EXPECT_NE(outcome.out.find("\n  longbow " + command, examples), std::string::npos) << command;
   }
   const auto help = here.run({"bench", "--help"}).out;  // "=7" or "[7]", as CLI11's version has it
   EXPECT_TRUE(help.find("=7 ") != std::string::npos || help.find("[7]") != std::string::npos)

@@ -1,0 +1,92 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "longbow/cli/columns.h"
+#include "longbow/cli/commands.h"
+#include "longbow/cli/reference.h"
+#include "longbow/cli/starter.h"
+#include "longbow/data/source.h"
+#include "longbow/tasks/task.h"
+
+namespace longbow::cli {
+namespace {
+
+std::string flow(const Node& value) {
+  if (!value.is_list()) return value.text;
+  std::string text;
+  for (const auto& item : value.items) text += (text.empty() ? "" : ", ") + flow(item);
+  return "[" + text + "]";
+}
+
+// What a key means, and what it is when it is left out. The objective's own words come before those
+// that all models share.
+std::string comment_on(const std::string& key, const std::string& objective) {
+  const FieldDoc* found = nullptr;
+  for (const auto& section : config_sections()) {
+    if (section.kind == "objective" && section.name != objective) continue;
+    for (const auto& doc : section.keys)
+      if (doc.name == key) found = &doc;
+  }
+  if (!found) return "";
+  const bool has_default = found->type != "map" && !found->fallback.empty();
+  return found->meaning + (has_default ? " [default " + found->fallback + "]" : "");
+}
+
+void add_rows(const Node& node, const std::string& prefix, const std::string& objective,
+              NamedRows& rows) {
+  const std::string indent(2 * std::count(prefix.begin(), prefix.end(), '.'), ' ');
+  for (const auto& [key, value] : node.entries) {
+    const auto name = prefix + key;
+    rows.push_back({indent + key + ":" + (value.is_map() ? "" : " " + flow(value)),
+                    comment_on(name, objective)});
+    if (value.is_map()) add_rows(value, name + ".", objective, rows);
+  }
+}
+
+const Objective& objective_of(const Starter& starter) {
+  const auto* said = starter.config.find("objective");
+  return find_objective(said ? said->text
+                             : find_data_source(starter.config.find("task")->text).objective);
+}
+
+std::string config_of(const Starter& starter) {
+  const auto& objective = objective_of(starter);
+  const auto& task = starter.config.find("task")->text;
+  const auto& source = find_data_source(task);
+  NamedRows rows;
+  add_rows(starter.config, "", objective.name, rows);
+  std::string text = fmt::format("# {}: {}\n", source.name, source.description);
+  text += fmt::format("# Learnt as {}. Reaches {}.\n#\n", objective.name, starter.reaches);
+  text += fmt::format("#   {:<40} about a minute on two cores\n",
+                      fmt::format("longbow train {}.yaml", starter.name));
+  text += fmt::format("#   {:<40} RUN is the folder that train prints last\n#\n",
+                      fmt::format("longbow {} RUN", objective.command));
+  text += "# Every key but task may be left out. All there are: longbow describe NAME, with NAME\n";
+  text += fmt::format("# {}, model, {}, train or run. Mechanisms for attention: longbow list.\n\n",
+                      source.name, objective.name);
+  return text + two_columns(rows, "# ");
+}
+
+std::string listing() {
+  NamedRows sources, learnt;
+  for (const auto& source : data_sources())
+    sources.emplace_back("  " + source.name, source.description);
+  for (const auto& objective : objectives())
+    learnt.emplace_back("  " + objective.name,
+                        fmt::format("{} (on {})", objective.description,
+                                    find_starter(objective.name).config.find("task")->text));
+  return "Prints a config that learns, with the meaning of every key:\n\n"
+         "  longbow init recall > recall.yaml\n"
+         "  longbow train recall.yaml\n\nData sets\n" +
+         two_columns(sources) + "\nObjectives\n" + two_columns(learnt);
+}
+
+}  // namespace
+
+int run(const InitCommand& command) {
+  fmt::print("{}", command.name.empty() ? listing() : config_of(find_starter(command.name)));
+  return 0;
+}
+
+}  // namespace longbow::cli

@@ -1,0 +1,88 @@
+// `init`: what it prints is a config that learns, with the meaning of every key.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "longbow/cli/arena_plan.h"
+#include "longbow/cli/starter.h"
+#include "longbow/report/number.h"
+#include "tests/cli/asked.h"
+
+namespace longbow::cli {
+namespace {
+
+std::vector<std::string> all_names() {
+  std::vector<std::string> names;
+  for (const auto& source : data_sources()) names.push_back(source.name);
+  for (const auto& objective : objectives()) names.push_back(objective.name);
+  return names;
+}
+
+TEST(InitCommand, AloneSaysWhatCanBeAskedFor) {
+  const auto text = answered(Workspace(), {"init"});
+  EXPECT_NE(text.find("longbow init recall > recall.yaml\n"), std::string::npos);
+  for (const auto& name : all_names())
+    EXPECT_NE(text.find("\n  " + name + " "), std::string::npos) << name;
+  for (const auto& line : lines_of(text)) EXPECT_LE(reporting::columns_of(line), 100u) << line;
+}
+
+TEST(InitCommand, ExplainsEveryKeyOfAConfigThatCanBeRead) {
+  const Workspace here;
+  const std::regex key("^ *[a-z_0-9]+: [^ ].*");  // with a value: a map has keys of its own
+  for (const auto& name : all_names()) {
+    SCOPED_TRACE(name);
+    const auto text = answered(here, {"init", name});
+    const auto config = read_run_config(parse_yaml(text, "init.yaml"));
+    EXPECT_TRUE(config.task == name || config.objective == name);
+    EXPECT_EQ(parse_yaml(text, "init.yaml"), find_starter(name).config);
+    for (const auto& line : lines_of(text)) {
+      EXPECT_LE(reporting::columns_of(line), 100u) << line;
+      EXPECT_TRUE(!std::regex_match(line, key) || line.find("  # ") != std::string::npos) << line;
+    }
+  }
+  const auto text = answered(here, {"init", "recall"});
+  EXPECT_NE(text.find("# model width C [default 64]\n"), std::string::npos) << text;
+}
+
+// The table of the README is made from configs/quick.yaml, and its first commands are `init recall`
+// and `train`: both must be the same task.
+TEST(InitCommand, TheTasksOfTheQuickArenaAreThoseThatItGives) {
+  const auto quick =
+      load_config((std::filesystem::path(LONGBOW_SOURCE_DIR) / "configs/quick.yaml").string());
+  for (const auto* task : {"listops", "recall"}) {
+    auto arena = merged(*quick.find("common"), *quick.find("tasks")->find(task));
+    auto own = find_starter(task).config;
+    for (const auto* part : {"data", "model", "train"}) {
+      SCOPED_TRACE(std::string(task) + " " + part);
+      auto &left = arena[part], &right = own[part];
+      std::erase_if(right.entries, [](const auto& entry) { return entry.first == "attention"; });
+      const auto sorted = [](Node& node) {
+        std::sort(node.entries.begin(), node.entries.end(),
+                  [](const auto& a, const auto& b) { return a.first < b.first; });
+      };
+      sorted(left);
+      sorted(right);
+      EXPECT_EQ(to_yaml(left), to_yaml(right));
+    }
+  }
+}
+
+TEST(InitCommand, WhatItPrintsForRecallLearns) {
+  const Workspace here;
+  here.write("recall.yaml", answered(here, {"init", "recall"}));
+  const auto outcome = here.run({"train", "recall.yaml", "--out", "run", "--progress", "off"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto result = nlohmann::json::parse(here.read("run/results.json"));
+  EXPECT_GT(result.at("score"), 0.9) << "a guess is right one time in eight";
+}
+
+TEST(InitCommand, AnUnknownNameIsOneLine) {
+  EXPECT_EQ(error_line(Workspace(), {"init", "recal"}),
+            "unknown name 'recal'; did you mean 'recall'?");
+  EXPECT_EQ(error_line(Workspace(), {"init", "maskedlm"}),
+            "unknown name 'maskedlm'; did you mean 'masked_lm'?");
+}
+
+}  // namespace
+}  // namespace longbow::cli
