@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "longbow/cli/asking.h"
+#include "longbow/cli/dialogue.h"
 #include "longbow/core/seed.h"
 #include "longbow/tasks/prediction.h"
 
@@ -31,21 +32,21 @@ Prompts beginnings(const Task& task, const GenerateCommand& command) {
   return prompts;
 }
 
-Prompts prompts_of(const Task& task, const GenerateCommand& command) {
-  if (command.prompt && !command.file.empty())
-    throw UserError(Place{"--prompt", 0}, "--file is given too", "leave one of them out");
-  if (!command.prompt && command.file.empty()) return beginnings(task, command);
-  if (command.count != 1)
-    throw UserError(Place{"--count", 0}, "says how many texts to begin, but there is a prompt",
-                    "--method sample with --n-best writes several for each");
-  const auto lines = command.prompt ? std::vector<Line>{{*command.prompt, {"--prompt", 0}}}
-                                    : input_lines(command.file);
+Prompts prompts_of(const Task& task, const std::vector<Line>& lines) {
   Prompts prompts = {.data = inputs_of(task, lines), .texts = {}, .places = {}};
   for (const auto& line : lines) {
     prompts.texts.push_back(line.text);
     prompts.places.push_back(line.place);
   }
   return prompts;
+}
+
+void check_flags(const GenerateCommand& command) {
+  if (command.prompt && !command.file.empty())
+    throw UserError(Place{"--prompt", 0}, "--file is given too", "leave one of them out");
+  if ((command.prompt || !command.file.empty()) && command.count != 1)
+    throw UserError(Place{"--count", 0}, "says how many texts to begin, but there is a prompt",
+                    "--method sample with --n-best writes several for each");
 }
 
 void check_room(const Prompts& prompts, const DecodingConfig& how, int64_t holds) {
@@ -57,27 +58,41 @@ void check_room(const Prompts& prompts, const DecodingConfig& how, int64_t holds
                       "lower --max-length, or train with a larger model.max_length");
 }
 
+void show(const std::string& prompt, const std::vector<Written>& written, bool json) {
+  if (json)
+    fmt::print("{}\n",
+               to_json(Node::map({{"prompt", Node::string(prompt)}, {"texts", list_of(written)}})));
+  else
+    for (const auto& text : written)
+      fmt::print("{}{}{}\n", prompt, prompt.empty() || text.text.empty() ? "" : " ", text.text);
+}
+
 }  // namespace
 
 int run(const GenerateCommand& command) {
+  check_flags(command);
   const auto opened = open_for("generate", command.folder, command.device);
   auto& task = *opened.task;
   const auto how = decoding_with(task, command.decoding);
-  const auto prompts = prompts_of(task, command);
-  check_room(prompts, how, task.texts().holds);
-  // Prompts of one length only: the room behind a prompt is what its own length leaves.
-  const SamplerConfig sampler = {.batch_size = command.batch_size, .bucket = 1};
-  const auto all = write_all(task, *prompts.data, sampler, how, command.seed);
-  for (size_t i = 0; i < all.size(); ++i) {
-    const auto& prompt = prompts.texts[i];
-    if (command.json)
-      fmt::print(
-          "{}\n",
-          to_json(Node::map({{"prompt", Node::string(prompt)}, {"texts", list_of(all[i])}})));
-    else
-      for (const auto& text : all[i])
-        fmt::print("{}{}{}\n", prompt, prompt.empty() || text.text.empty() ? "" : " ", text.text);
+  const auto write = [&](const Prompts& prompts, uint64_t seed) {
+    check_room(prompts, how, task.texts().holds);
+    // Prompts of one length only: the room behind a prompt is what its own length leaves.
+    const SamplerConfig sampler = {.batch_size = command.batch_size, .bucket = 1};
+    const auto all = write_all(task, *prompts.data, sampler, how, seed);
+    for (size_t i = 0; i < all.size(); ++i) show(prompts.texts[i], all[i], command.json);
+  };
+  if (is_typed(command.file)) {
+    converse(opened, /*limit=*/0, [&](const Line& line) {
+      write(prompts_of(task, {line}), typed_seed(command.seed, line));
+    });
+    return 0;
   }
+  if (command.prompt)
+    write(prompts_of(task, {{*command.prompt, {"--prompt", 0}}}), command.seed);
+  else
+    write(command.file.empty() ? beginnings(task, command)
+                               : prompts_of(task, input_lines(command.file)),
+          command.seed);
   return 0;
 }
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "longbow/cli/asking.h"
+#include "longbow/cli/dialogue.h"
 
 namespace longbow::cli {
 namespace {
@@ -12,13 +13,17 @@ void check_room(const DecodingConfig& how, int64_t holds) {
                     "lower it, or train with a larger model.decoder.max_length");
 }
 
-void show(const std::vector<Line>& lines, size_t i, const std::vector<Written>& written,
-          bool several) {
-  for (const auto& one : written)
-    if (several)
-      fmt::print("{} ||| {} ||| {:.4f}\n", lines[i].place.line, one.text, one.score);
-    else
-      fmt::print("{}\n", one.text);
+void show(const Line& line, const std::vector<Written>& written, bool several, bool json) {
+  if (json)
+    fmt::print(
+        "{}\n",
+        to_json(Node::map({{"source", Node::string(line.text)}, {"texts", list_of(written)}})));
+  else
+    for (const auto& one : written)
+      if (several)
+        fmt::print("{} ||| {} ||| {:.4f}\n", line.place.line, one.text, one.score);
+      else
+        fmt::print("{}\n", one.text);
 }
 
 }  // namespace
@@ -29,17 +34,17 @@ int run(const TranslateCommand& command) {
   const auto how = decoding_with(task, command.decoding);
   const auto texts = task.texts();
   check_room(how, texts.holds);
-  const auto lines = input_lines(command.file);
-  const auto data = inputs_of(task, lines);
   auto sampler = as_trained(opened.config.train.sampler, texts.longest);
   sampler.batch_size = command.batch_size;
-  const auto all = write_all(task, *data, sampler, how, command.seed);
-  for (size_t i = 0; i < all.size(); ++i)
-    if (command.json)
-      fmt::print("{}\n", to_json(Node::map({{"source", Node::string(lines[i].text)},
-                                            {"texts", list_of(all[i])}})));
-    else
-      show(lines, i, all[i], how.n_best > 1);
+  const auto translate = [&](const std::vector<Line>& lines, uint64_t seed) {
+    const auto all = write_all(task, *inputs_of(task, lines), sampler, how, seed);
+    for (size_t i = 0; i < all.size(); ++i) show(lines[i], all[i], how.n_best > 1, command.json);
+  };
+  if (is_typed(command.file))
+    converse(opened, /*limit=*/0,
+             [&](const Line& line) { translate({line}, typed_seed(command.seed, line)); });
+  else
+    translate(input_lines(command.file), command.seed);
   return 0;
 }
 

@@ -44,6 +44,7 @@ struct Splits {
   bool per_token = false;
   // By token id; of the second sequences where they have a vocabulary of their own.
   std::vector<std::string> symbols = {}, second_symbols = {};
+  std::vector<std::string> labels = {};  // by class, where classes have names
   // sha256 of each split's samples and of each file read
   std::map<std::string, std::string> checksums = {};
   int64_t truncated = 0;  // samples that max_tokens cut

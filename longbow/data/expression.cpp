@@ -150,6 +150,12 @@ class Parser {
 
 }  // namespace
 
+std::vector<std::string> listops::labels() {
+  std::vector<std::string> digits;
+  for (int64_t digit = 0; digit < kClasses; ++digit) digits.push_back(std::to_string(digit));
+  return digits;
+}
+
 const std::vector<std::string>& listops::symbols() {
   static const std::vector<std::string> names = {"<pad>", "[MIN", "[MAX", "[MED", "[SM", "]",
                                                  "0",     "1",    "2",    "3",    "4",   "5",

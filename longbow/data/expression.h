@@ -20,6 +20,7 @@ inline constexpr int64_t kVocabulary =
     16;  // padding, four operators, the closing bracket, ten digits
 inline constexpr int64_t kClasses = 10;
 const std::vector<std::string>& symbols();  // by token id
+std::vector<std::string> labels();          // by class: the digits
 }  // namespace listops
 
 struct Expression {

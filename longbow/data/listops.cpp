@@ -125,7 +125,10 @@ Splits make_listops(const ListOpsConfig& config, uint64_t seed) {
     return dataset_of(taken);
   };
   auto test = take(config.test), valid = take(config.valid), train = take(config.train);
-  Splits splits{.vocabulary = kVocabulary, .classes = kClasses, .symbols = listops::symbols()};
+  Splits splits{.vocabulary = kVocabulary,
+                .classes = kClasses,
+                .symbols = listops::symbols(),
+                .labels = listops::labels()};
   set_splits(splits, std::move(train), std::move(valid), std::move(test));
   return splits;
 }

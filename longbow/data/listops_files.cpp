@@ -88,7 +88,8 @@ void write_listops(const std::string& dir, const ListOpsConfig& config, uint64_t
 Splits load_listops(const std::string& dir, int64_t max_tokens) {
   Splits splits{.vocabulary = listops::kVocabulary,
                 .classes = listops::kClasses,
-                .symbols = listops::symbols()};
+                .symbols = listops::symbols(),
+                .labels = listops::labels()};
   auto manifest = find_manifest(dir);
   read_splits({.dir = dir, .files = kFiles, .parse = parse_split, .manifest = manifest}, splits);
   if (!manifest) warn_without_manifest(dir, splits);

@@ -50,7 +50,10 @@ Generator match_generator(const MatchConfig& config) {
           .train = config.train,
           .valid = config.valid,
           .test = config.test,
-          .facts = {.vocabulary = vocabulary, .classes = 2, .symbols = symbols},
+          .facts = {.vocabulary = vocabulary,
+                    .classes = 2,
+                    .symbols = symbols,
+                    .labels = {"different", "same"}},
           .draw =
               [config](Stream stream) {
                 const auto topic = stream.below(config.topics);

@@ -73,7 +73,12 @@ std::shared_ptr<const MemoryDataset> make_split(const RecallConfig& config, int6
 
 Splits describe_splits(const RecallConfig& config) {
   const RecallIds ids(config);
-  return {.vocabulary = ids.vocabulary(), .classes = config.values, .symbols = ids.symbols()};
+  std::vector<std::string> labels;
+  for (int64_t v = 0; v < config.values; ++v) labels.push_back(fmt::format("v{}", v));
+  return {.vocabulary = ids.vocabulary(),
+          .classes = config.values,
+          .symbols = ids.symbols(),
+          .labels = labels};
 }
 
 std::string table_of(const Dataset& dataset) {

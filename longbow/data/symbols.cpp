@@ -27,18 +27,15 @@ int32_t Symbols::id_of(const std::string& word, size_t number, const Place& plac
     if (failure == std::errc() && end == word.data() + word.size() && id > 0 && id < vocabulary_)
       return id;
     throw UserError(place, fmt::format("token {}, {}, is not an id", number, excerpt(word)),
-                    fmt::format("the data has the ids 1..{}", vocabulary_ - 1));
+                    "the data has " + examples());
   }
   if (const auto found = ids_.find(word); found != ids_.end()) return found->second;
   std::vector<std::string> known;
   for (const auto& [name, id] : ids_) known.push_back(name);
   const auto near = nearest(word, known);
-  const auto shown = std::span(names_).subspan(1, std::min<size_t>(names_.size() - 1, 8));
-  throw UserError(place,
-                  fmt::format("token {}, {}, is no symbol of the data", number, excerpt(word)),
-                  near.empty() ? fmt::format("its symbols are {}{}", fmt::join(shown, ", "),
-                                             shown.size() + 1 < names_.size() ? ", …" : "")
-                               : fmt::format("did you mean '{}'?", near));
+  throw UserError(
+      place, fmt::format("token {}, {}, is no symbol of the data", number, excerpt(word)),
+      near.empty() ? "its symbols are " + examples() : fmt::format("did you mean '{}'?", near));
 }
 
 std::vector<int32_t> Symbols::read(std::string_view text, const Place& place) const {
@@ -49,6 +46,12 @@ std::vector<int32_t> Symbols::read(std::string_view text, const Place& place) co
     at = text.find_first_not_of(kBlanks, end);
   }
   return ids;
+}
+
+std::string Symbols::examples() const {
+  if (names_.empty()) return fmt::format("the ids 1..{}", vocabulary_ - 1);
+  const auto shown = std::span(names_).subspan(1, std::min<size_t>(names_.size() - 1, 8));
+  return fmt::format("{}{}", fmt::join(shown, ", "), shown.size() + 1 < names_.size() ? ", …" : "");
 }
 
 std::string Symbols::text(std::span<const int64_t> ids) const {

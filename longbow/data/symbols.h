@@ -20,6 +20,7 @@ class Symbols {
   // UserError at `place` for what is no symbol; an empty text has no tokens.
   std::vector<int32_t> read(std::string_view text, const Place& place) const;
   std::string text(std::span<const int64_t> ids) const;
+  std::string examples() const;  // "a, b, …", or "the ids 1..9"
 
  private:
   int32_t id_of(const std::string& word, size_t number, const Place& place) const;

@@ -44,7 +44,7 @@ class Characters : public TaskOf<CanineConfig, CanineClassifier> {
   }
   std::vector<Node> predict(const Batch& batch, const Random& random) override {
     auto context = context_of(batch, random);
-    return class_predictions((*model_)(batch.tokens, context), batch);
+    return class_predictions((*model_)(batch.tokens, context), batch, splits_.labels);
   }
 
  private:

@@ -29,11 +29,11 @@ class Pairs : public SequencesTask<PairsConfig> {
   }
   Node model_card() const override {
     return card("longbow_pair_classifier",
-                {{"vocabulary", splits_.vocabulary}, {"classes", splits_.classes}});
+                {{"vocabulary", splits_.vocabulary}, {"classes", splits_.classes}}, splits_.labels);
   }
   std::vector<Node> predict(const Batch& batch, const Random& random) override {
     auto context = context_of(batch, random);
-    return class_predictions(sequences_(batch, context), batch);
+    return class_predictions(sequences_(batch, context), batch, splits_.labels);
   }
 
  private:

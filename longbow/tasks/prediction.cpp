@@ -20,6 +20,12 @@ Node number(double value) {
 Node integer(int64_t value) {
   return value == kIgnore ? Node{} : Node::integer(value);
 }
+Node named(const Tensor& classes, const std::vector<std::string>& labels) {
+  Node list = Node::list();
+  for (int64_t i = 0; i < classes.size(0); ++i)
+    list.items.push_back(Node::string(labels.at(static_cast<size_t>(classes[i].item<int64_t>()))));
+  return list;
+}
 // A list's only item, or the list.
 Node one_or_all(Node list, bool one) {
   return one ? list.items.at(0) : list;
@@ -51,7 +57,8 @@ std::string text_of(const Tensor& tokens, const Tensor& length, const Symbols& n
       {values.const_data_ptr<int64_t>(), static_cast<size_t>(length.item<int64_t>())});
 }
 
-std::vector<Node> class_predictions(const Tensor& logits, const Batch& batch) {
+std::vector<Node> class_predictions(const Tensor& logits, const Batch& batch,
+                                    const std::vector<std::string>& labels) {
   const bool each = logits.dim() == 2;  // one class a sample
   auto [sure, best] = logits.to(wide(logits)).softmax(-1).max(-1);
   sure = sure.cpu();
@@ -63,9 +70,10 @@ std::vector<Node> class_predictions(const Tensor& logits, const Batch& batch) {
     const auto row = [&](const Tensor& rows) {
       return each ? rows.narrow(0, b, 1) : rows[b].narrow(0, 0, lengths[b].item<int64_t>());
     };
-    all.push_back(Node::map(
-        {{each ? "class" : "classes", one_or_all(list_of(row(best)), each)},
-         {each ? "probability" : "probabilities", one_or_all(list_of(row(sure)), each)}}));
+    all.push_back(Node::map({{each ? "class" : "classes", one_or_all(list_of(row(best)), each)}}));
+    if (!labels.empty())
+      all.back()[each ? "label" : "labels"] = one_or_all(named(row(best), labels), each);
+    all.back()[each ? "probability" : "probabilities"] = one_or_all(list_of(row(sure)), each);
     if (targets.defined()) all.back()["target"] = one_or_all(list_of(row(targets)), each);
   }
   return all;
@@ -79,6 +87,19 @@ std::vector<Node> value_predictions(const Tensor& values, const Tensor& wanted) 
     if (wanted.defined()) all.back()["target"] = one_or_all(list_of(wanted[b]), one);
   }
   return all;
+}
+
+std::string input_text(const Task& task, const Batch& batch, int64_t row) {
+  const auto names = task.texts().read;
+  auto text = text_of(batch.tokens[row], batch.lengths[row], names);
+  if (batch.second.defined())
+    return text + "\t" + text_of(batch.second[row], batch.second_lengths[row], names);
+  if (const int64_t separator = task.splits().separator; separator > 0) {
+    const auto between = " " + names.text({&separator, 1}) + " ";
+    if (const auto at = text.find(between); at != std::string::npos)
+      text.replace(at, between.size(), "\t");
+  }
+  return text;
 }
 
 std::shared_ptr<const Dataset> inputs_of(const Task& task, std::vector<Sample> samples) {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "tests/cli/asked.h"
@@ -41,6 +42,10 @@ TEST(PredictCommand, OfASplitHasTheAccuracyOfItsEvaluation) {
     EXPECT_NEAR(share_right(objects, "classes"), evaluated(here, split).at("accuracy"), 1e-9);
   }
   EXPECT_GT(evaluated(here, "test").at("accuracy"), 0.3) << "more than by chance";
+  const auto said = objects_of(answered(here, {"predict", "run", "--split", "test", "--json"}))[0];
+  EXPECT_TRUE(said.at("input").get<std::string>().starts_with("k")) << said.dump();
+  for (size_t i = 0; i < said.at("classes").size(); ++i)
+    EXPECT_EQ(said.at("labels")[i], "v" + said.at("classes")[i].dump());
   const auto few = answered(here, {"predict", "run", "--split", "test", "--limit", "3", "--json"});
   EXPECT_EQ(lines_of(few).size(), 3u);
 }
@@ -71,10 +76,15 @@ TEST(PredictCommand, SaysOfALineWhatItSaysOfTheSameSample) {
   here.write("in.txt", "[MAX 2 9 ]\n[SM [MIN 4 7 1 ] 8 8 3 5 ]\n[MED 1 ]\n");
   const auto lines = lines_of(answered(here, {"predict", "run", "--file", "in.txt"}));
   const auto objects = objects_of(answered(here, {"predict", "run", "--file", "in.txt", "--json"}));
-  ASSERT_EQ(lines.size(), 3u);
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_EQ(lines[0], "input\tclass\tlabel\tprobability");
   ASSERT_EQ(objects.size(), 3u);
+  const auto inputs = lines_of(here.read("in.txt"));
   for (size_t i = 0; i < 3; ++i) {
-    EXPECT_EQ(lines[i].substr(0, lines[i].find('\t')), objects[i].at("class").dump());
+    const auto digit = objects[i].at("class").dump();
+    EXPECT_TRUE(lines[i + 1].starts_with(inputs[i] + "\t" + digit + "\t" + digit + "\t0."));
+    EXPECT_EQ(objects[i].at("input"), inputs[i]);
+    EXPECT_EQ(objects[i].at("label"), digit);
     EXPECT_FALSE(objects[i].contains("target"));
     EXPECT_GT(objects[i].at("probability"), 0.1);
   }
@@ -96,7 +106,16 @@ TEST(PredictCommand, ReadsPairsWithATabBetweenThem) {
         objects_of(answered(here, {"predict", "run", "--split", "test", "--json"}));
     EXPECT_NEAR(share_right(objects, "class"), evaluated(here, "test").at("accuracy"), 1e-9);
     here.write("in.txt", "t0w0 t0w1\tt1w2 t1w0 t1w1\nt0w0\tt0w0\n");
-    EXPECT_EQ(lines_of(answered(here, {"predict", "run", "--file", "in.txt"})).size(), 2u);
+    const auto lines = lines_of(answered(here, {"predict", "run", "--file", "in.txt"}));
+    ASSERT_EQ(lines.size(), 3u);
+    EXPECT_TRUE(lines[1].starts_with("t0w0 t0w1 | t1w2 t1w0 t1w1\t")) << lines[1];
+    for (const auto& object : objects) {
+      EXPECT_EQ(object.at("label"), object.at("class") == 1 ? "same" : "different");
+      const auto input = object.at("input").get<std::string>();
+      EXPECT_EQ(input.find("<sep>"), std::string::npos) << input;
+      EXPECT_EQ(input.find('\t'), input.rfind('\t')) << input;
+      EXPECT_EQ(std::count(input.begin(), input.end(), 't'), 16) << input;
+    }
     here.write("in.txt", "t0w0\tt0w0\nt0w0 t0w1\n");
     EXPECT_EQ(error_line(here, {"predict", "run", "--file", "in.txt"}),
               "in.txt:2: there is no TAB; an input is two sequences with a TAB between them");

@@ -66,7 +66,7 @@ train:
 seed: 5
 )";
 
-Running::Running(const fs::path& folder, const Arguments& arguments, const fs::path& out)
+Running::Running(const fs::path& folder, const Arguments& arguments, const fs::path& out, int input)
     : out_(folder / out), err_(folder / ".stderr") {
   const auto program = fs::path(LONGBOW_BINARY_DIR) / "longbow";
   std::vector<std::string> words = {program.string()};
@@ -76,6 +76,7 @@ Running::Running(const fs::path& folder, const Arguments& arguments, const fs::p
   pointers.push_back(nullptr);
   process_ = fork();
   if (process_ != 0) return;
+  if (input >= 0 && dup2(input, STDIN_FILENO) < 0) _exit(126);
   redirect(STDOUT_FILENO, out_);
   redirect(STDERR_FILENO, err_);
   if (chdir(folder.c_str()) != 0) _exit(126);

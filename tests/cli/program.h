@@ -20,9 +20,10 @@ using Arguments = std::vector<std::string>;
 // A program that is still running; the destructor ends it.
 class Running {
  public:
-  // Its output goes to a file of the folder, unless to another.
+  // Its output goes to a file of the folder, unless to another. `input` is a descriptor that
+  // becomes its stdin; -1: the test's own.
   Running(const std::filesystem::path& folder, const Arguments& arguments,
-          const std::filesystem::path& out = ".stdout");
+          const std::filesystem::path& out = ".stdout", int input = -1);
   ~Running();
   Running(const Running&) = delete;
   Running& operator=(const Running&) = delete;

@@ -34,6 +34,11 @@ TEST(Symbols, AreIdsWhereTheDataHasNoWords) {
         std::string("in.txt:3: token 2, '") + word + "', is not an id; the data has the ids 1..11");
 }
 
+TEST(Symbols, GiveExamplesOfThemselves) {
+  EXPECT_EQ(Symbols({"<pad>", "a", "b"}, 3).examples(), "a, b");
+  EXPECT_EQ(Symbols({}, 12).examples(), "the ids 1..11");
+}
+
 TEST(Symbols, SayWhichWordIsUnknown) {
   EXPECT_EQ(refused(Symbols({"<pad>", "word", "other"}, 3), "other wrod"),
             "in.txt:3: token 2, 'wrod', is no symbol of the data; did you mean 'word'?");

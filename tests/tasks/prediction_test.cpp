@@ -30,6 +30,16 @@ TEST(Prediction, OfAClassIsTheMostProbableOne) {
             "{\"class\":0,\"probability\":0.75,\"target\":null}\n");
 }
 
+TEST(Prediction, NamesClassesThatHaveNames) {
+  const auto logits = at::tensor({0.0, std::log(3.0)}).view({1, 2});
+  const Batch batch = {.lengths = at::tensor({4}, at::kLong), .samples = 1};
+  EXPECT_EQ(json(class_predictions(logits, batch, {"different", "same"})),
+            "{\"class\":1,\"label\":\"same\",\"probability\":0.75}\n");
+  EXPECT_EQ(json(class_predictions(logits.view({1, 1, 2}).expand({1, 4, 2}), batch, {"a", "b"})),
+            "{\"classes\":[1,1,1,1],\"labels\":[\"b\",\"b\",\"b\",\"b\"],"
+            "\"probabilities\":[0.75,0.75,0.75,0.75]}\n");
+}
+
 TEST(Prediction, OfTokensStopsAtTheEndOfTheRow) {
   const auto logits =
       at::tensor({0.0, std::log(3.0), std::log(4.0), 0.0, 9.0, 0.0}).view({1, 3, 2});

@@ -1,0 +1,49 @@
+#include "longbow/cli/dialogue.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <iostream>
+
+namespace longbow::cli {
+namespace {
+
+std::string greeting(const FinishedRun& run) {
+  const auto texts = run.task->texts();
+  auto text = fmt::format("{} on {}: type {} of up to {} tokens and press Enter; Ctrl-D ends.\n",
+                          run.config.objective, run.config.task,
+                          texts.pairs ? "two sequences with a TAB between them," : "a sequence",
+                          texts.longest);
+  text += "Tokens have blanks between them: " + texts.read.examples();
+  if (texts.hidden > 0)
+    text += fmt::format("; {} stands for one to be guessed", texts.read.text({&texts.hidden, 1}));
+  return text + "\n";
+}
+
+}  // namespace
+
+bool is_typed(const std::string& file) {
+  return file == "-" && isatty(STDIN_FILENO) != 0;
+}
+
+void converse(const FinishedRun& run, int64_t limit,
+              const std::function<void(const Line&)>& answer) {
+  fmt::print(stderr, "{}> ", greeting(run));
+  Line line = {.text = "", .place = {"stdin", 0}};
+  while (std::getline(std::cin, line.text)) {
+    if (line.text.ends_with('\r')) line.text.pop_back();
+    ++line.place.line;
+    try {
+      answer(line);
+      std::fflush(stdout);
+    } catch (const UserError& error) {
+      fmt::print(stderr, "{}\n", error.what());
+    }
+    if (line.place.line == limit) return;
+    fmt::print(stderr, "> ");
+  }
+  fmt::print(stderr, "\n");
+}
+
+}  // namespace longbow::cli
