@@ -3,6 +3,7 @@
 
 #include "longbow/cli/commands.h"
 #include "longbow/models/bert_folder.h"
+#include "longbow/train/export_run.h"
 
 namespace longbow::cli {
 
@@ -20,7 +21,10 @@ int run(const ImportCommand& command) {
 }
 
 int run(const ExportCommand& command) {
-  export_bert(command.folder, command.out, command.max_shard_bytes);
+  if (is_run(command.folder))
+    export_run(command.folder, command.out, command.max_shard_bytes);
+  else
+    export_bert(command.folder, command.out, command.max_shard_bytes);
   fmt::print("{}\n", command.out);
   return 0;
 }

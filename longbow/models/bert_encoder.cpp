@@ -3,7 +3,6 @@
 #include <utility>
 
 namespace longbow {
-namespace {
 
 std::string name_in_encoder(const std::string& name) {
   for (const auto& [theirs, ours] :
@@ -12,8 +11,6 @@ std::string name_in_encoder(const std::string& name) {
   const bool is_table = name == "words" || name == "positions" || name == "segments";
   return (is_table ? "encoder.embedding." : "encoder.") + name;
 }
-
-}  // namespace
 
 EncoderConfig encoder_of(const BertConfig& config) {
   auto encoder = config.encoder;

@@ -136,20 +136,6 @@ bool is_softmax(const Node& attention) {
   return mechanism_of(attention).name == "softmax";
 }
 
-// Theirs has one kind of attention, with one rate of dropout.
-void check_softmax(const BertConfig& config, const std::string& file) {
-  const auto layers = attention_per_layer(config.encoder.attention, config.encoder.layers);
-  for (const auto& attention : layers) {
-    if (!is_softmax(attention))
-      throw UserError(Place{file, 0}, "a layer is " + mechanism_of(attention).name +
-                                          ", but Hugging Face's BERT has softmax attention only");
-    const auto* masked = attention.find("head_mask");
-    if (!(attention == layers.front()) || (masked && !masked->items.empty()))
-      throw UserError(Place{file, 0},
-                      "Hugging Face's BERT has the same attention in every layer and no head_mask");
-  }
-}
-
 Node read_json(const std::string& folder) {
   const auto file = in(folder, kConfig);
   if (!fs::exists(file))
@@ -178,7 +164,8 @@ void prepare(const std::string& from, const std::string& out) {
   for (const auto* name :
        {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
         "vocab.txt", "vocab.json", "merges.txt", "tokenizer.model", "spiece.model"})
-    if (fs::exists(in(from, name))) write_file(in(out, name), read_file(in(from, name)));
+    if (!from.empty() && fs::exists(in(from, name)))
+      write_file(in(out, name), read_file(in(from, name)));
 }
 
 }  // namespace
@@ -269,7 +256,7 @@ void export_bert(const std::string& folder, const std::string& out, int64_t shar
                     "the model is no BERT: model_type is not \"longbow_bert\"",
                     "`longbow import` makes such a folder");
   const auto config = our_config(tree);
-  check_softmax(config, in(folder, kConfig));
+  check_softmax(config, Place{in(folder, kConfig), 0});
   const auto names = bert_weight_names(config);
   const auto own = tensors_of(*load_bert(folder));
   const bool known = std::all_of(names.begin(), names.end(),
@@ -278,16 +265,27 @@ void export_bert(const std::string& folder, const std::string& out, int64_t shar
     throw UserError(Place{in(folder, kConfig), 0},
                     "the model has other weights than Hugging Face's BERT");
   const auto weights = tensors_in(weights_file(folder));
-  Tensors theirs;
-  for (const auto& name : names) theirs[name.theirs] = weights.at(name.ours);
-  prepare(folder, out);
   const auto* source = tree.find(kSource);
+  HuggingFaceModel theirs = {.config = bert_to_hugging_face(config, source ? *source : Node())};
+  for (const auto& name : names) theirs.weights[name.theirs] = weights.at(name.ours);
+  save_hugging_face(theirs, folder, out, shard_bytes);
+}
+
+void save_hugging_face(const HuggingFaceModel& model, const std::string& from,
+                       const std::string& out, int64_t shard_bytes) {
+  prepare(from, out);
   if (shard_bytes > 0)
-    save_shards(out, theirs, shard_bytes);
+    save_shards(out, model.weights, shard_bytes);
   else
-    save_safetensors(in(out, kWeights), theirs, {{"format", "pt"}});
-  write_file(in(out, kConfig),
-             to_json(bert_to_hugging_face(config, source ? *source : Node()), 2) + "\n");
+    save_safetensors(in(out, kWeights), model.weights, {{"format", "pt"}});
+  write_file(in(out, kConfig), to_json(model.config, 2) + "\n");
+}
+
+Node hugging_face_config(const std::string& folder) {
+  if (!fs::exists(in(folder, kConfig))) return {};
+  const auto tree = parse_json(read_file(in(folder, kConfig)), in(folder, kConfig));
+  const auto* source = tree.find(kSource);
+  return is_ours(tree) ? (source ? *source : Node()) : tree;
 }
 
 }  // namespace longbow

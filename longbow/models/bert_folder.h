@@ -1,7 +1,7 @@
 #pragma once
 // Folders of BERT models: Hugging Face's (config.json, model.safetensors, tokenizer files) and
 // longbow's, which differs in the names of the weights and in what config.json says.
-#include "longbow/models/bert.h"
+#include "longbow/models/fine_tuned_bert.h"
 
 namespace longbow {
 
@@ -33,5 +33,11 @@ std::shared_ptr<Bert> load_bert(const std::string& folder);
 // A longbow folder as Hugging Face's library reads it, its weights in files of at most
 // `shard_bytes` (0: in one). UserError when it is no BERT of theirs.
 void export_bert(const std::string& folder, const std::string& out, int64_t shard_bytes = 0);
+// Writes such a folder of any model of theirs; the tokenizer files of `from` travel along.
+void save_hugging_face(const HuggingFaceModel& model, const std::string& from,
+                       const std::string& out, int64_t shard_bytes = 0);
+// The config.json that Hugging Face wrote: of their folder, or of the one that was imported. Null
+// where there is none.
+Node hugging_face_config(const std::string& folder);
 
 }  // namespace longbow

@@ -57,6 +57,19 @@ Activation activation_of(const Node& tree, const std::string& name) {
 
 }  // namespace
 
+void check_softmax(const BertConfig& config, const Place& place) {
+  const auto layers = attention_per_layer(config.encoder.attention, config.encoder.layers);
+  for (const auto& attention : layers) {
+    if (mechanism_of(attention).name != "softmax")
+      throw UserError(place, "a layer is " + mechanism_of(attention).name +
+                                 ", but Hugging Face's BERT has softmax attention only");
+    const auto* masked = attention.find("head_mask");
+    if (!(attention == layers.front()) || (masked && !masked->items.empty()))
+      throw UserError(place,
+                      "Hugging Face's BERT has the same attention in every layer and no head_mask");
+  }
+}
+
 BertConfig bert_from_hugging_face(const Node& tree) {
   const auto* type = tree.find("model_type");
   if (!type) throw UserError(tree.place, "model_type is missing", "a BERT says \"bert\"");

@@ -9,6 +9,10 @@ BertConfig bert_from_hugging_face(const Node& tree);
 // Back again, over everything else that `source`, the config.json of an import, says.
 Node bert_to_hugging_face(const BertConfig& config, const Node& source);
 
+// UserError at `place` unless every layer has softmax attention with the same options, which theirs
+// has.
+void check_softmax(const BertConfig& config, const Place& place);
+
 struct WeightName {
   std::string theirs, ours;
   std::vector<int64_t> shape;  // with softmax attention

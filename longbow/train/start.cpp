@@ -10,6 +10,7 @@
 #include "longbow/models/bert_folder.h"
 #include "longbow/nn/safetensors.h"
 #include "longbow/train/checkpoint.h"
+#include "longbow/train/export_run.h"
 #include "longbow/train/trainer.h"
 
 namespace fs = std::filesystem;
@@ -19,10 +20,6 @@ namespace {
 
 std::string in(const std::string& folder, const char* name) {
   return (fs::path(folder) / name).string();
-}
-
-bool is_run(const std::string& folder) {
-  return fs::exists(in(folder, "config.yaml"));
 }
 
 // What a folder says of its model.

@@ -137,6 +137,40 @@ TEST(ImportCommand, AnotherMechanismTrainsWithTheProjectionsBitForBit) {
                           bert_tensors().at("encoder.layer.1.attention.self." + part + ".weight")));
 }
 
+TEST(ImportCommand, AFineTunedRunIsExportedAsTheClassThatComputesIt) {
+  const Workspace here;
+  write_bert(here.path("theirs"), bert_tensors());
+  here.write(
+      "tiny.yaml",
+      "task: recall\n"
+      "data: {recall: {train: 16, valid: 8, test: 8, keys: 4, values: 3, pairs: 2, queries: 2}}\n"
+      "start: {from: theirs}\n"
+      "train: {max_steps: 2, batch_size: 8, bucket: 1, threads: 0}\n");
+  auto outcome = here.run({"train", "tiny.yaml", "--out", "run"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  outcome = here.run({"export", "run", "--out", "back"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "back\n");
+  const auto config = parse_json(here.read("back/config.json"), "config.json");
+  EXPECT_EQ(to_json(*config.find("architectures")), "[\"BertForTokenClassification\"]");
+  EXPECT_EQ(to_json(*config.find("id2label")), R"({"0":"v0","1":"v1","2":"v2"})");
+  EXPECT_EQ(here.read("back/vocab.txt"), here.read("theirs/vocab.txt"));
+  outcome = here.run({"import", "back", "--out", "again"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out,
+            "kept 37 tensors\nleft out classifier.bias\nleft out classifier.weight\nagain\n");
+
+  outcome = here.run({"export", "run", "--out", "back"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.err, "longbow: back: already holds a model; name another folder with --out\n");
+  std::filesystem::remove(here.path("run/model.safetensors"));
+  outcome = here.run({"export", "run", "--out", "more"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.err,
+            "longbow: run: holds no finished run: model.safetensors is missing; finish it with "
+            "`longbow train --resume`\n");
+}
+
 TEST(ImportCommand, ABrokenIndexOfFilesIsOneLine) {
   const Workspace here;
   write_bert(here.path("theirs"), bert_tensors());
