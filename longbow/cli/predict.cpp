@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "longbow/cli/asking.h"
 #include "longbow/cli/dialogue.h"

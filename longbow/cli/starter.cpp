@@ -1,6 +1,8 @@
 #include "longbow/cli/starter.h"
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "longbow/data/source.h"
 #include "longbow/tasks/task.h"

@@ -1,6 +1,7 @@
 #include "longbow/train/export_run.h"
 
 #include <filesystem>
+#include <vector>
 
 #include "longbow/core/file.h"
 #include "longbow/models/bert_folder.h"

@@ -94,10 +94,11 @@ TEST(ArenaPlan, TheNameOfAnArenaStaysInRuns) {
 
 // They are refused with any mechanism, or the mechanism's own options are wrong.
 TEST(ArenaPlan, MistakesStayMistakes) {
-  EXPECT_EQ(error("tasks: {reverse: {model: {width: 8}}}\nmechanisms: [fnet]\n")
-                .find("arena.yaml:1: "
-                      "unknown key 'width'"),
-            0u);
+  EXPECT_EQ(error("tasks: {reverse: {model: {segments: 2}}}\nmechanisms: [fnet]\n")
+                .find("arena.yaml:1: unknown key 'segments'"),
+            0u)
+      << "a key of the encoder alone";
+  EXPECT_EQ(error("tasks: {reverse: {model: {width: 8}}}\nmechanisms: [fnet]\n"), "");
   EXPECT_EQ(error(kTasks + "mechanisms: [{name: fnet, size: 3}]\n")
                 .find("arena.yaml:2: unknown key 'size'"),
             0u);

@@ -1,6 +1,8 @@
 // `init`: what it prints is a config that learns, with the meaning of every key.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <regex>
 

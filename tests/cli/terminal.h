@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <iterator>
 #include <string>
 
 #include "tests/cli/program.h"
