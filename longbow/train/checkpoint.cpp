@@ -23,16 +23,16 @@ namespace longbow {
 
 template <class V>
 void fields(V& v, SamplerPosition& p) {
-  v("epoch", p.epoch, "of the next batch");
-  v("index", p.index, "of the next batch in its epoch");
+  v("epoch", p.epoch, "of the next batch", at_least(0));
+  v("index", p.index, "of the next batch in its epoch", at_least(0));
 }
 template <class V>
 void fields(V& v, Progressed& p) {
-  v("step", p.step, "optimiser steps done");
+  v("step", p.step, "optimiser steps done", at_least(0));
   v("position", p.position, "where the data continues");
   v("best", p.best, "best validation score");
-  v("best_step", p.best_step, "its step");
-  v("stale", p.stale, "evaluations without a better score");
+  v("best_step", p.best_step, "its step", at_least(0));
+  v("stale", p.stale, "evaluations without a better score", at_least(0));
   v("mark", p.mark, "the score that they are measured against");
   v("seconds", p.seconds, "training time");
   v("tokens", p.tokens, "real tokens seen");

@@ -19,7 +19,7 @@ namespace longbow::fuzz {
 // For LLVMFuzzerTestOneInput: reads the input as text by `act`.
 template <class Act>
 int hold(const uint8_t* data, size_t size, const Act& act) {
-  constexpr size_t kMostBytes = 2000;  // of a message
+  constexpr size_t kMostBytes = 2500;  // of a message
   try {
     act(std::string(reinterpret_cast<const char*>(data), size));
   } catch (const UserError& error) {

@@ -180,6 +180,17 @@ class Pair : public Part {
   }
 };
 
+TEST(Checkpoint, IsAPlaceWhereATrainingCanBe) {
+  const auto refused = [](const std::string& text) {
+    return error_of([&] { parse_progressed(text, "trainer.json"); });
+  };
+  EXPECT_EQ(refused(R"({"step": -1})"), "trainer.json:1: step is -1, out of range; it may be >= 0");
+  EXPECT_EQ(refused(R"({"position": {"index": -3}})"),
+            "trainer.json:1: position.index is -3, out of range; it may be >= 0");
+  EXPECT_EQ(refused(R"({"step": 9223372036854775808})"),
+            "trainer.json:1: step is '9223372036854775808', which does not fit 64 bits");
+}
+
 TEST(Weights, AreParametersAndBuffersByName) {
   Pair model;
   const auto weights = weights_of(model);
