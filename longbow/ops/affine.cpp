@@ -35,20 +35,17 @@ Tensor call(const Tensor& x, const Tensor& weight, const std::optional<Tensor>& 
   return op.call(x, weight, bias);
 }
 
-std::optional<Tensor> optional_of(const Tensor& bias) {
-  return bias.defined() ? std::optional(bias) : std::nullopt;
-}
-
 Tensor rows_of(const Tensor& x) {
   return x.dim() == 1 ? x.unsqueeze(0) : x.flatten(0, -2);
 }
 
 struct Gradient : torch::autograd::Function<Gradient> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight,
-                        const Tensor& bias) {
+                        const std::optional<Tensor>& bias) {
     context->save_for_backward({x, weight});
+    context->saved_data["has_bias"] = bias.has_value();
     const at::AutoDispatchBelowADInplaceOrView below;
-    return call(x, weight, optional_of(bias));
+    return call(x, weight, bias);
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const auto saved = context->get_saved_variables();
@@ -57,14 +54,14 @@ struct Gradient : torch::autograd::Function<Gradient> {
     Tensor dx, dweight, dbias;
     if (context->needs_input_grad(0)) dx = dy.mm(weight).view(x.sizes());
     if (context->needs_input_grad(1)) dweight = dy.t().mm(rows_of(x));
-    if (context->needs_input_grad(2)) dbias = row_sum(dy);
+    const bool has_bias = context->saved_data["has_bias"].toBool();
+    if (has_bias && context->needs_input_grad(2)) dbias = row_sum(dy);
     return {dx, dweight, dbias};
   }
 };
 
 Tensor with_gradient(const Tensor& x, const Tensor& weight, const std::optional<Tensor>& bias) {
-  const auto given = bias.value_or(Tensor());
-  if (wants_gradient(x, weight, given)) return Gradient::apply(x, weight, given);
+  if (wants_gradient(x, weight, bias.value_or(Tensor()))) return Gradient::apply(x, weight, bias);
   const at::AutoDispatchBelowADInplaceOrView below;
   return call(x, weight, bias);
 }
@@ -88,7 +85,7 @@ TORCH_LIBRARY_IMPL(longbow, Autograd, m) {
 }  // namespace
 
 Tensor affine(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  return call(x, weight, optional_of(bias));
+  return call(x, weight, bias.defined() ? std::optional(bias) : std::nullopt);
 }
 
 }  // namespace longbow

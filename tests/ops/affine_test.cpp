@@ -35,6 +35,17 @@ TEST(Affine, HasTheGradientsOfLibTorchsLayerBitForBit) {
   }
 }
 
+TEST(Affine, HasGradientsWithoutABias) {
+  const auto gradients = [](const auto& layer) {
+    const std::vector<at::Tensor> inputs = {random_normal({2, 3, 5}, 1).requires_grad_(),
+                                            random_normal({4, 5}, 2).requires_grad_()};
+    return torch::autograd::grad({layer(inputs[0], inputs[1]).pow(3).sum()}, inputs);
+  };
+  const auto got = gradients([](auto& x, auto& w) { return affine(x, w, {}); });
+  const auto want = gradients([](auto& x, auto& w) { return at::linear(x, w); });
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR_TENSOR(got[i], want[i], kExact) << i;
+}
+
 TEST(Affine, HasASecondDerivative) {
   const auto x = random_normal({5, 8}, 1).requires_grad_(), w = random_normal({8, 8}, 2),
              b = random_normal({8}, 3).requires_grad_();
