@@ -23,11 +23,20 @@ void remove_unfinished(const std::string& folder) {
       std::filesystem::remove(entry.path(), ignored);
 }
 
+std::vector<std::string> missing_folders(const std::string& folder) {
+  std::vector<std::string> missing;
+  std::error_code ignored;
+  for (std::filesystem::path path = folder;
+       !path.empty() && !std::filesystem::exists(path, ignored); path = path.parent_path())
+    missing.push_back(path.string());
+  return missing;
+}
+
 }  // namespace
 
-FolderLock::FolderLock(const std::string& folder) {
+FolderLock::FolderLock(const std::string& folder) : made_(missing_folders(folder)) {
   std::error_code failure;
-  if (std::filesystem::create_directories(folder, failure)) made_ = folder;
+  std::filesystem::create_directories(folder, failure);
   if (failure) throw UserError({folder, 0}, "the folder cannot be made", failure.message());
   descriptor_ = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor_ < 0)
@@ -44,7 +53,7 @@ FolderLock::FolderLock(const std::string& folder) {
 }
 
 FolderLock::~FolderLock() {
-  if (!made_.empty()) ::rmdir(made_.c_str());
+  for (const auto& folder : made_) ::rmdir(folder.c_str());
   ::close(descriptor_);
 }
 

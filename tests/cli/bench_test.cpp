@@ -89,7 +89,7 @@ TEST(BenchCommand, ALengthIsANumberFromOneUp) {
 
 TEST(BenchCommand, AMechanismThatDoesNotFitALengthSaysSoInItsRow) {
   const Workspace here;
-  ASSERT_EQ(here.run(bench("16", {"--mechanisms", "linformer", "--modes", "forward"})).code, 0);
+  ASSERT_EQ(here.run(bench("16", {"--mechanisms", "linformer", "--modes", "forward"})).code, 1);
   const auto rows = json::parse(here.read("bench.json")).at("benchmarks");
   EXPECT_EQ(rows.back().at("status"), "FAIL");
   EXPECT_EQ(rows.back().at("reason"), "linformer.rank is 64, but max_length is 17; lower rank");

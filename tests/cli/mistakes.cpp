@@ -94,7 +94,9 @@ std::vector<Slip> slips(const Workspace& here) {
 std::vector<Mistake> in_files(const Workspace& here) {
   return {
       {"no config", {"train", "nope.yaml"}, "nope.yaml: cannot be read; No such file or directory"},
-      {"folder as config", {"train", "unfinished"}, "unfinished: cannot be read; Is a directory"},
+      {"folder as config",
+       {"train", "unfinished"},
+       "unfinished: is a folder; --resume continues the run in it"},
       {"broken YAML",
        {"train", "broken.yaml"},
        "broken.yaml:1: not valid YAML: end of sequence flow not found; check the indentation, "

@@ -38,6 +38,18 @@ TEST(FolderLock, RemovesWhatAKilledProcessLeft) {
   EXPECT_EQ(left, (std::set<std::string>{"b.tmp", "a.json", "12-3.tmp"}));
 }
 
+TEST(FolderLock, LeavesNoEmptyFolderThatItMade) {
+  const auto folder = scratch();
+  { const FolderLock lock((folder / "runs" / "first").string()); }
+  EXPECT_FALSE(std::filesystem::exists(folder / "runs"));
+  {
+    const FolderLock lock((folder / "runs" / "second").string());
+    std::ofstream(folder / "runs" / "kept") << "x";
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder / "runs" / "kept"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "runs" / "second"));
+}
+
 TEST(FolderLock, IsFreedByDeath) {
   const auto folder = scratch().string();
   int ready[2];

@@ -48,7 +48,7 @@ TEST(Anomaly, NamesTheModuleWhoseParametersAreRead) {
     watched.model.second->weight[1][2] = kInfinity;
   }
   watched.anomaly.watch([&] { (*watched.model.second)((*watched.model.first)(at::ones({2, 4}))); });
-  EXPECT_EQ(watched.anomaly.output(), "second (aten::linear)");
+  EXPECT_EQ(watched.anomaly.output(), "second (longbow::affine)");
   watched.anomaly.restart();
   EXPECT_EQ(watched.anomaly.output(), "");
 }

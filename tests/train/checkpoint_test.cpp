@@ -182,7 +182,7 @@ class Pair : public Part {
 
 TEST(Checkpoint, IsAPlaceWhereATrainingCanBe) {
   const auto refused = [](const std::string& text) {
-    return error_of([&] { parse_progressed(text, "trainer.json"); });
+    return error_of([&] { parse_trainer(text, "trainer.json"); });
   };
   EXPECT_EQ(refused(R"({"step": -1})"), "trainer.json:1: step is -1, out of range; it may be >= 0");
   EXPECT_EQ(refused(R"({"position": {"index": -3}})"),
