@@ -36,22 +36,23 @@ std::string own_file() {
 }  // namespace
 
 void wait_passively(int, char** argv, char** environment) {
-  static char passive[] = "OMP_WAIT_POLICY=passive";
+  static char passive[] = "OMP_WAIT_POLICY=passive", moment[] = "GOMP_SPINCOUNT=1000";
   std::vector<char*> variables;
   for (; *environment; ++environment) {
     if (is_setting(*environment)) return;
     variables.push_back(*environment);
   }
-  variables.push_back(passive);
-  variables.push_back(nullptr);
+  variables.insert(variables.end(), {passive, moment, nullptr});
   if (const auto file = own_file(); !file.empty())
     ::execve(file.c_str(), argv, variables.data());  // where this fails, threads spin
 }
 
 std::string wait_setting() {
+  std::string all;
   for (const auto* name : kSettings)
-    if (const auto* value = std::getenv(name)) return std::string(name) + "=" + value;
-  return "as the OpenMP runtime does";
+    if (const auto* value = std::getenv(name))
+      all += (all.empty() ? "" : " ") + std::string(name) + "=" + value;
+  return all.empty() ? "as the OpenMP runtime does" : all;
 }
 
 void set_threads(int64_t count) {

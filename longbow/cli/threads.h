@@ -5,14 +5,16 @@
 
 namespace longbow::cli {
 
-// Lets OpenMP threads sleep while they wait, unless the environment says how they wait. By default
-// GNU's runtime spins at the end of every parallel loop: when another process needs a core, each
-// loop then lasts until the scheduler has given that process its turn. The runtime reads its
-// environment before main(), so this replaces the process by one with OMP_WAIT_POLICY=passive. To
-// be called from .preinit_array, where nothing else has started yet.
+// Lets OpenMP threads sleep after a moment while they wait, unless the environment says how they
+// wait. By default GNU's runtime spins for milliseconds at the end of every parallel loop: when
+// another process needs a core, each loop then lasts until the scheduler has given that process its
+// turn. A thousand turns are long enough for the other threads of a machine that does nothing else.
+// The runtime reads its environment before main(), so this replaces the process by one with
+// OMP_WAIT_POLICY=passive and GOMP_SPINCOUNT=1000. To be called from .preinit_array, where nothing
+// else has started yet.
 void wait_passively(int argc, char** argv, char** environment);
 
-// The setting that is in force, "OMP_WAIT_POLICY=passive", or what happens without any.
+// The settings that are in force, "OMP_WAIT_POLICY=passive", or what happens without any.
 std::string wait_setting();
 
 constexpr int64_t kMostThreads = 4096;
