@@ -17,6 +17,7 @@ TEST(Dialogue, PredictAnswersEachLineAndGoesOnAfterAMistake) {
   const Workspace here;
   train_run(here, "run", kTinyListOps);
   const Terminal terminal;
+  if (!terminal.is_there()) GTEST_SKIP() << "no terminals can be made here";
   Running program(here.folder(), {"predict", "run"}, ".stdout", terminal.reading());
   terminal.type("[MAX 2 9 ]\n");
   ASSERT_TRUE(wait_for_lines(here, program, ".stdout", 2)) << "no answer before the end";
@@ -47,6 +48,7 @@ TEST(Dialogue, PredictStopsAtItsLimit) {
   const Workspace here;
   train_run(here, "run", kTinyListOps);
   const Terminal terminal;
+  if (!terminal.is_there()) GTEST_SKIP() << "no terminals can be made here";
   Running program(here.folder(), {"predict", "run", "--limit", "2", "--json"}, ".stdout",
                   terminal.reading());
   terminal.type("[MAX 2 9 ]\n[MED 1 ]\n[MIN 1 ]\n");
@@ -67,6 +69,7 @@ TEST(Dialogue, GenerateAndTranslateAnswerEachLineToo) {
             "task: reverse\ndata: {reverse: {train: 40, valid: 8, test: 8, length: 6}}\n" + rest);
   {
     const Terminal terminal;
+    if (!terminal.is_there()) GTEST_SKIP() << "no terminals can be made here";
     Running program(here.folder(), {"generate", "markov", "--file", "-", "--max-length", "3"},
                     ".stdout", terminal.reading());
     terminal.type("w0 w1\n");
@@ -80,6 +83,7 @@ TEST(Dialogue, GenerateAndTranslateAnswerEachLineToo) {
     EXPECT_TRUE(lines[1].starts_with("w2 w"));
   }
   const Terminal terminal;
+  if (!terminal.is_there()) GTEST_SKIP() << "no terminals can be made here";
   Running program(here.folder(), {"translate", "reverse", "--n-best", "1"}, ".stdout",
                   terminal.reading());
   terminal.type("s0 s1\n");
