@@ -65,6 +65,18 @@ std::vector<Node> from_list(const Node& list, int64_t layers) {
   return result;
 }
 
+// A mixer by itself may be built for fewer tokens than its model reads; a layer may not.
+void check_reach(const Node& options, int64_t length) {
+  const auto* longest = options.find("max_length");
+  if (!longest) return;
+  const auto tokens = as_integer(*longest, "max_length");
+  if (tokens > 0 && tokens < length)
+    throw UserError(longest->place,
+                    mechanism_of(options).name + ".max_length is " + std::to_string(tokens) +
+                        ", but the layer reads " + std::to_string(length) + " tokens",
+                    "raise it, or leave it out");
+}
+
 }  // namespace
 
 std::vector<Node> attention_per_layer(const Node& attention, int64_t layers) {
@@ -108,6 +120,7 @@ void check_layer_options(const Node& attention, const Site& site) {
   here.layer = 0;
   for (const auto& options : attention_per_layer(attention, site.layers)) {
     check_options(options, here);
+    check_reach(options, site.source_length());
     ++here.layer;
   }
 }

@@ -36,6 +36,10 @@ std::vector<Slip> slips(const Workspace& here) {
        "run.yaml:10: linformer.rank is 65, but max_length is 64; lower rank"},
       {"option and data", "{name: linear}", "linformer",
        "run.yaml:10: linformer.rank is 64, but max_length is 16; lower rank"},
+      {"option and length of the data", "{name: linear}",
+       "{name: linformer, rank: 2, max_length: 3}",
+       "run.yaml:10: linformer.max_length is 3, but the layer reads 16 tokens; raise it, or leave "
+       "it out"},
       {"per layer", "{name: linear}", "{name: local, per_layer: {window: [4, 8]}}",
        "run.yaml:10: per_layer.window is not a list of 1 values; give one for each layer"},
       {"layers", "{name: linear}", "[{name: linear, layers: 0-1}]",
