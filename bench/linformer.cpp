@@ -9,7 +9,7 @@
 #include <chrono>
 
 #include "bench/profile.h"
-#include "longbow/nn/meter.h"
+#include "longbow/tensors/meter.h"
 #include "tests/models/linformer_readme.h"
 
 namespace longbow {

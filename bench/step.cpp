@@ -10,9 +10,9 @@
 
 #include "bench/profile.h"
 #include "longbow/core/seed.h"
-#include "longbow/train/feed.h"
-#include "longbow/train/readback.h"
-#include "longbow/train/step.h"
+#include "longbow/train/step/feed.h"
+#include "longbow/train/step/readback.h"
+#include "longbow/train/step/step.h"
 
 namespace longbow {
 namespace {

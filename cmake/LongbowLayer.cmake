@@ -1,8 +1,8 @@
-# longbow_layer(NAME [USES layer...] [TORCH])
+# longbow_layer(NAME [USES layer...] [ROOMS folder...] [TORCH])
 # An object library of every source below longbow/NAME. USES is the whole of what its files may include,
-# together with what those layers use; every layer may use core.
+# together with what those layers use; every layer may use core. A layer with ROOMS keeps all its files in them.
 function(longbow_layer name)
-  cmake_parse_arguments(layer "TORCH" "" "USES" ${ARGN})
+  cmake_parse_arguments(layer "TORCH" "" "USES;ROOMS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/longbow/${name}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/cli/main.cpp$")
   # What is registered for a GPU lives in folders called cuda.

@@ -11,8 +11,8 @@
 #include <ATen/ATen.h>
 
 #include "longbow/attention/mechanism.h"
-#include "longbow/nn/feature_attention.h"
-#include "longbow/nn/slots.h"
+#include "longbow/nn/features/feature_attention.h"
+#include "longbow/nn/slots/slots.h"
 
 namespace longbow {
 namespace {

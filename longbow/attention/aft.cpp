@@ -9,9 +9,9 @@
 
 #include <limits>
 
+#include "longbow/attention/aft/channel_tiles.h"
 #include "longbow/attention/mechanism.h"
-#include "longbow/nn/channel_tiles.h"
-#include "longbow/nn/softmax.h"
+#include "longbow/nn/softmax/softmax.h"
 
 namespace longbow {
 namespace {

@@ -10,8 +10,8 @@
 #include <numbers>
 
 #include "longbow/attention/mechanism.h"
-#include "longbow/nn/feature_attention.h"
-#include "longbow/nn/feature_maps.h"
+#include "longbow/nn/features/feature_attention.h"
+#include "longbow/nn/features/feature_maps.h"
 
 namespace longbow {
 namespace {

@@ -11,7 +11,7 @@
 #include <limits>
 
 #include "longbow/attention/mechanism.h"
-#include "longbow/nn/channel_softmax.h"
+#include "longbow/nn/softmax/channel_softmax.h"
 
 namespace longbow {
 namespace {

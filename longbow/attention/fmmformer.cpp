@@ -11,9 +11,9 @@
 #include <set>
 
 #include "longbow/attention/mechanism.h"
-#include "longbow/nn/band.h"
-#include "longbow/nn/feature_attention.h"
-#include "longbow/nn/feature_maps.h"
+#include "longbow/nn/features/feature_attention.h"
+#include "longbow/nn/features/feature_maps.h"
+#include "longbow/nn/softmax/band.h"
 
 namespace longbow {
 namespace {

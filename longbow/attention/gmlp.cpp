@@ -6,7 +6,7 @@
 #include <ATen/ATen.h>
 
 #include "longbow/attention/mechanism.h"
-#include "longbow/nn/softmax.h"
+#include "longbow/nn/softmax/softmax.h"
 
 namespace longbow {
 namespace {

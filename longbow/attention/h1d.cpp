@@ -9,11 +9,11 @@
 // its neighbours without the quadrant that level l - 1 has read. Exact when N <= 2 W.
 #include <ATen/ATen.h>
 
+#include "longbow/attention/h1d/clusters.h"
+#include "longbow/attention/h1d/partial_softmax.h"
+#include "longbow/attention/h1d/sibling_blocks.h"
 #include "longbow/attention/mechanism.h"
-#include "longbow/nn/clusters.h"
-#include "longbow/nn/partial_softmax.h"
-#include "longbow/nn/sibling_blocks.h"
-#include "longbow/nn/softmax.h"
+#include "longbow/nn/softmax/softmax.h"
 
 namespace longbow {
 namespace {

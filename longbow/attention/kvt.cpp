@@ -10,7 +10,7 @@
 #include <limits>
 
 #include "longbow/attention/mechanism.h"
-#include "longbow/nn/tiles.h"
+#include "longbow/nn/softmax/tiles.h"
 
 namespace longbow {
 namespace {

@@ -5,9 +5,9 @@
 #include <ATen/ATen.h>
 
 #include "longbow/attention/mechanism.h"
-#include "longbow/nn/feature_attention.h"
-#include "longbow/nn/feature_maps.h"
-#include "longbow/nn/softmax.h"
+#include "longbow/nn/features/feature_attention.h"
+#include "longbow/nn/features/feature_maps.h"
+#include "longbow/nn/softmax/softmax.h"
 
 namespace longbow {
 namespace {

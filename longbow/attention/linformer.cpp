@@ -7,11 +7,11 @@
 // or the slots of whole windows before its own, and its own window exactly (`block_causal`).
 #include <ATen/ATen.h>
 
+#include "longbow/attention/linformer/slot_read.h"
+#include "longbow/attention/linformer/window_memory.h"
 #include "longbow/attention/mechanism.h"
-#include "longbow/nn/length_config.h"
-#include "longbow/nn/slot_read.h"
-#include "longbow/nn/tiles.h"
-#include "longbow/nn/window_memory.h"
+#include "longbow/nn/slots/length_config.h"
+#include "longbow/nn/softmax/tiles.h"
 
 namespace longbow {
 namespace {

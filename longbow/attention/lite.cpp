@@ -11,9 +11,9 @@
 #include <ATen/ATen.h>
 
 #include "longbow/attention/mechanism.h"
-#include "longbow/nn/past_rows.h"
-#include "longbow/nn/softmax.h"
-#include "longbow/nn/taps.h"
+#include "longbow/nn/layers/past_rows.h"
+#include "longbow/nn/layers/taps.h"
+#include "longbow/nn/softmax/softmax.h"
 
 namespace longbow {
 namespace {

@@ -10,7 +10,7 @@
 #include <ATen/ATen.h>
 
 #include "longbow/attention/mechanism.h"
-#include "longbow/nn/band.h"
+#include "longbow/nn/softmax/band.h"
 
 namespace longbow {
 namespace {

@@ -14,10 +14,10 @@
 #include <numbers>
 
 #include "longbow/attention/mechanism.h"
-#include "longbow/nn/feature_attention.h"
-#include "longbow/nn/feature_maps.h"
-#include "longbow/nn/positions.h"
-#include "longbow/nn/slots.h"
+#include "longbow/nn/features/feature_attention.h"
+#include "longbow/nn/features/feature_maps.h"
+#include "longbow/nn/layers/positions.h"
+#include "longbow/nn/slots/slots.h"
 
 namespace longbow {
 namespace {

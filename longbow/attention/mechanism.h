@@ -7,7 +7,7 @@
 #include "longbow/core/config.h"
 #include "longbow/core/fields.h"
 #include "longbow/core/option_error.h"
-#include "longbow/nn/block.h"
+#include "longbow/nn/layers/block.h"
 
 namespace longbow {
 
@@ -62,14 +62,14 @@ const Mechanism& mechanism_of(const Node& options);
 Node options_of(const Node& options);
 
 // What the author of a row writes; the rest is derived from Config's fields().
-struct Row {
+struct RowText {
   std::string name, family, paper, cost, summary, exact;
   std::vector<Variant> variants = {};
 };
 
 // `check` may throw an OptionError; null where every combination of options is a mechanism.
 template <class Config>
-Mechanism over_tokens(Row row, Promises (*promises)(const Config&),
+Mechanism over_tokens(RowText row, Promises (*promises)(const Config&),
                       Mixer (*make)(const Site&, const Config&),
                       void (*check)(const Config&, const Site&) = nullptr) {
   const auto name = row.name;
@@ -94,7 +94,7 @@ Mechanism over_tokens(Row row, Promises (*promises)(const Config&),
 }
 
 template <class Config>
-Mechanism over_heads(Row row, Promises (*promises)(const Config&),
+Mechanism over_heads(RowText row, Promises (*promises)(const Config&),
                      Attention (*make)(const Site&, const Config&),
                      void (*check)(const Config&, const Site&) = nullptr) {
   const auto name = row.name;

@@ -8,8 +8,8 @@
 #include <ATen/ATen.h>
 
 #include "longbow/attention/mechanism.h"
-#include "longbow/nn/feature_attention.h"
-#include "longbow/nn/softmax.h"
+#include "longbow/nn/features/feature_attention.h"
+#include "longbow/nn/softmax/softmax.h"
 
 namespace longbow {
 namespace {

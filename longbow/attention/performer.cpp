@@ -15,10 +15,10 @@
 #include <optional>
 
 #include "longbow/attention/mechanism.h"
-#include "longbow/nn/feature_maps.h"
-#include "longbow/nn/positive_features.h"
-#include "longbow/nn/random_features.h"
-#include "longbow/nn/softmax.h"
+#include "longbow/nn/features/feature_maps.h"
+#include "longbow/nn/features/positive_features.h"
+#include "longbow/nn/features/random_features.h"
+#include "longbow/nn/softmax/softmax.h"
 
 namespace longbow {
 namespace {

@@ -8,7 +8,7 @@
 #include <ATen/ATen.h>
 
 #include "longbow/attention/mechanism.h"
-#include "longbow/nn/tiles.h"
+#include "longbow/nn/softmax/tiles.h"
 
 namespace longbow {
 namespace {

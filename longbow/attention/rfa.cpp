@@ -15,8 +15,8 @@
 #include <numbers>
 
 #include "longbow/attention/mechanism.h"
-#include "longbow/nn/feature_attention.h"
-#include "longbow/nn/random_features.h"
+#include "longbow/nn/features/feature_attention.h"
+#include "longbow/nn/features/random_features.h"
 #include "longbow/ops/decayed_product.h"
 
 namespace longbow {

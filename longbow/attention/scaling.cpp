@@ -8,8 +8,8 @@
 #include <ATen/ATen.h>
 
 #include "longbow/attention/mechanism.h"
-#include "longbow/nn/exact_attention.h"
-#include "longbow/nn/past_rows.h"
+#include "longbow/nn/layers/past_rows.h"
+#include "longbow/nn/softmax/exact_attention.h"
 
 namespace longbow {
 namespace {

@@ -13,11 +13,11 @@
 #include <optional>
 
 #include "longbow/attention/mechanism.h"
-#include "longbow/nn/band.h"
-#include "longbow/nn/groups.h"
-#include "longbow/nn/positive_features.h"
-#include "longbow/nn/random_features.h"
-#include "longbow/nn/softmax.h"
+#include "longbow/attention/scatterbrain/groups.h"
+#include "longbow/nn/features/positive_features.h"
+#include "longbow/nn/features/random_features.h"
+#include "longbow/nn/softmax/band.h"
+#include "longbow/nn/softmax/softmax.h"
 
 namespace longbow {
 namespace {

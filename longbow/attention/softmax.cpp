@@ -6,7 +6,7 @@
 #include <ATen/ATen.h>
 
 #include "longbow/attention/mechanism.h"
-#include "longbow/nn/exact_attention.h"
+#include "longbow/nn/softmax/exact_attention.h"
 
 namespace longbow {
 namespace {

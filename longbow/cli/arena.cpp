@@ -11,8 +11,9 @@
 #include <filesystem>
 #include <optional>
 
-#include "longbow/cli/arena_plan.h"
+#include "longbow/arena/plan.h"
 #include "longbow/cli/command_line.h"
+#include "longbow/cli/commands.h"
 #include "longbow/cli/device.h"
 #include "longbow/cli/failure.h"
 #include "longbow/core/file.h"
@@ -21,15 +22,18 @@
 #include "longbow/core/lock.h"
 #include "longbow/core/version.h"
 #include "longbow/core/work.h"
-#include "longbow/report/number.h"
-#include "longbow/report/report.h"
-#include "longbow/train/footprint.h"
-#include "longbow/train/trainer.h"
+#include "longbow/report/table/number.h"
+#include "longbow/report/write/report.h"
+#include "longbow/train/run/footprint.h"
+#include "longbow/train/run/trainer.h"
 
 namespace fs = std::filesystem;
 
 namespace longbow::cli {
 namespace {
+
+using arena::ArenaCell;
+using arena::ArenaConfig;
 
 Result failed(const ArenaCell& cell, const std::string& status, const std::string& reason) {
   return {.task = cell.task,
@@ -159,11 +163,11 @@ class Baselines {
   std::vector<std::pair<std::string, std::vector<Baseline>>> tasks_;
 };
 
-Node context_of(const ArenaConfig& arena, const ArenaCommand& command) {
+Node context_of(const ArenaConfig& config, const ArenaCommand& command) {
   const std::time_t now = std::time(nullptr);
   char date[32];
   std::strftime(date, sizeof date, "%Y-%m-%d", std::gmtime(&now));
-  return Node::map({{"name", Node::string(arena.name)},
+  return Node::map({{"name", Node::string(config.name)},
                     {"command", Node::string("longbow arena " + command.config)},
                     {"version", Node::string(version())},
                     {"commit", Node::string(commit())},
@@ -227,7 +231,7 @@ double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-int compete(const ArenaConfig& arena, const std::vector<ArenaCell>& cells, const std::string& out,
+int compete(const ArenaConfig& config, const std::vector<ArenaCell>& cells, const std::string& out,
             const ArenaCommand& command) {
   const FolderLock lock(out);
   Baselines baselines(cells);
@@ -249,7 +253,7 @@ int compete(const ArenaConfig& arena, const std::vector<ArenaCell>& cells, const
     for (size_t later = i + 1; later < cells.size(); ++later)
       all.items.push_back(json_of(waiting(cells[later]), cells[later]));
     baselines.add_to(all.items);
-    write_record(all, context_of(arena, command), out);
+    write_record(all, context_of(config, command), out);
     if (i + 1 < cells.size()) check_interruption();
   }
   return all_fine ? 0 : 1;
@@ -276,16 +280,17 @@ int run(const ArenaCommand& command) {
   show_work(parse_progress(command.progress));
   auto tree = load_config(command.config);
   for (const auto& assignment : command.set) assign(tree, assignment);
-  const auto arena = read<ArenaConfig>(tree);
-  const auto cells = plan(arena, command);
+  const auto config = read<ArenaConfig>(tree);
+  const auto cells = arena::plan(
+      config, {.mechanisms = command.mechanisms, .tasks = command.tasks, .seeds = command.seeds});
   if (cells.empty())
     throw UserError(tree.place, "the arena has no cell", "give it tasks and mechanisms");
   if (const auto* name = tree.find("name"); name && command.out.empty())
-    check_folder_name(arena.name, name->place);
-  const auto out = command.out.empty() ? "runs/" + arena.name : command.out;
+    arena::check_folder_name(config.name, name->place);
+  const auto out = command.out.empty() ? "runs/" + config.name : command.out;
   int code = 0;
   try {
-    code = compete(arena, cells, out, command);
+    code = compete(config, cells, out, command);
   } catch (const Interrupted& stopped) {
     throw Interrupted(stopped.signal, how_to_continue(out, command));
   }

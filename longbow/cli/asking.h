@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "longbow/cli/commands.h"
-#include "longbow/train/trainer.h"
+#include "longbow/train/run/trainer.h"
 
 namespace longbow::cli {
 

@@ -9,16 +9,16 @@
 #include <functional>
 #include <optional>
 
+#include "longbow/arena/gate.h"
+#include "longbow/arena/growth.h"
 #include "longbow/attention/mechanism.h"
 #include "longbow/cli/commands.h"
 #include "longbow/cli/device.h"
 #include "longbow/cli/failure.h"
-#include "longbow/cli/gate.h"
-#include "longbow/cli/growth.h"
 #include "longbow/core/file.h"
 #include "longbow/core/log.h"
 #include "longbow/core/version.h"
-#include "longbow/nn/meter.h"
+#include "longbow/tensors/meter.h"
 #ifdef LONGBOW_CUDA
 #include <c10/cuda/CUDAFunctions.h>
 #endif
@@ -156,9 +156,9 @@ Sample sample(const Subject& subject, const BenchCommand& command, const std::st
     result.peak_bytes = static_cast<double>(measure(body, layer.device()).peak_bytes);
     std::vector<double> times;
     for (int64_t i = 0; i < command.repetitions; ++i) times.push_back(timed(body, layer.device()));
-    result.median = quantile(times, 0.5);
-    result.p20 = quantile(times, 0.2);
-    result.p80 = quantile(times, 0.8);
+    result.median = arena::quantile(times, 0.5);
+    result.p20 = arena::quantile(times, 0.2);
+    result.p80 = arena::quantile(times, 0.8);
     if (mode == "forward") result.error = layer.error(subject);
   } catch (...) {
     const auto failure = failure_of(std::current_exception());
@@ -218,7 +218,7 @@ Node json_of(const Sample& s) {
 // Growth exponents, and the length from which a mechanism is faster than fused softmax.
 Node growth_of(const std::vector<Sample>& samples, const std::string& label,
                const std::string& mode) {
-  Curve time, memory, baseline;
+  arena::Curve time, memory, baseline;
   for (const auto& s : samples) {
     if (s.mode != mode || s.status != "ok") continue;
     const auto length = static_cast<double>(s.length);
@@ -233,9 +233,9 @@ Node growth_of(const std::vector<Sample>& samples, const std::string& label,
   return Node::map(
       {{"mechanism", Node::string(label)},
        {"mode", Node::string(mode)},
-       {"time_exponent", node(exponent(time))},
-       {"memory_exponent", node(exponent(memory))},
-       {"crossover_length", label == "softmax" ? Node{} : node(crossover(time, baseline))}});
+       {"time_exponent", node(arena::exponent(time))},
+       {"memory_exponent", node(arena::exponent(memory))},
+       {"crossover_length", label == "softmax" ? Node{} : node(arena::crossover(time, baseline))}});
 }
 
 std::string shown(const Node* value, const char* format) {
@@ -286,7 +286,7 @@ int run(const BenchCommand& command) {
     for (const auto& subject : subjects(command)) {
       const auto promises = mechanism_of(subject.options).promises(options_of(subject.options));
       if (mode == "decode" && !promises.decode) continue;
-      const auto failure = broken_promise(subject.options);
+      const auto failure = arena::broken_promise(subject.options);
       for (const auto length : command.lengths) {
         if (failure.empty())
           samples.push_back(sample(subject, command, mode, length));

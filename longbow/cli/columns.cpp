@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "longbow/report/number.h"
+#include "longbow/report/table/number.h"
 
 namespace longbow::cli {
 namespace {

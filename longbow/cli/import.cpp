@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 
 #include "longbow/cli/commands.h"
-#include "longbow/models/bert_folder.h"
-#include "longbow/train/export_run.h"
+#include "longbow/models/bert/bert_folder.h"
+#include "longbow/train/run/export_run.h"
 
 namespace longbow::cli {
 

@@ -7,7 +7,7 @@
 #include "longbow/cli/columns.h"
 #include "longbow/cli/commands.h"
 #include "longbow/cli/reference.h"
-#include "longbow/report/grid.h"
+#include "longbow/report/table/grid.h"
 
 namespace longbow::cli {
 namespace {

@@ -7,10 +7,10 @@
 
 #include "longbow/cli/asking.h"
 #include "longbow/cli/device.h"
-#include "longbow/cli/map_axes.h"
 #include "longbow/core/file.h"
-#include "longbow/report/heat_map.h"
-#include "longbow/train/trainer.h"
+#include "longbow/predict/map_axes.h"
+#include "longbow/report/draw/heat_map.h"
+#include "longbow/train/run/trainer.h"
 
 namespace longbow::cli {
 namespace {
@@ -19,7 +19,7 @@ namespace {
 struct LayerMap {
   std::string name;
   Tensor weights;  // [H, queries, keys], on the CPU
-  MapAxes axes;
+  predict::MapAxes axes;
 };
 
 // What the layers weigh when they read a sample, by path.
@@ -42,12 +42,12 @@ Tensor first_rows(const Tensor& weights, int64_t rows, int64_t columns) {
 
 std::vector<LayerMap> maps_of(FinishedRun& run, const Dataset& data, const MapsCommand& command) {
   const auto found = looked_at(*run.task, data, command.sample);
-  const MapReader reader(run.task->model_config(), run.config.objective, run.task->splits(),
-                         data.get(command.sample));
+  const predict::MapReader reader(run.task->model_config(), run.config.objective,
+                                  run.task->splits(), data.get(command.sample));
   std::vector<std::string> paths;
   for (const auto& [path, map] : found)
     if (map.dim() == 4) paths.push_back(path);
-  std::sort(paths.begin(), paths.end(), MapReader::comes_before);
+  std::sort(paths.begin(), paths.end(), predict::MapReader::comes_before);
   std::vector<LayerMap> maps;
   for (const auto& path : paths) {
     const auto all = found.at(path).to(at::kCPU, at::kFloat);
@@ -139,8 +139,9 @@ int run(const MapsCommand& command) {
   const auto maps = maps_of(finished, data, command);
   const auto mechanism = mechanism_label(finished.config.model);
   if (maps.empty())
-    throw UserError(Place{command.folder, 0}, mechanism + " forms no attention maps",
-                    fmt::format("mechanisms that do: {}", fmt::join(mechanisms_with_maps(), ", ")));
+    throw UserError(
+        Place{command.folder, 0}, mechanism + " forms no attention maps",
+        fmt::format("mechanisms that do: {}", fmt::join(predict::mechanisms_with_maps(), ", ")));
   auto grid = picture(maps);
   grid.title = fmt::format("{} on {}", mechanism, finished.config.task);
   grid.description =

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <set>
 
-#include "longbow/cli/arena_plan.h"
-#include "longbow/models/encoder_config.h"
+#include "longbow/arena/plan.h"
+#include "longbow/models/encoder/encoder_config.h"
 
 namespace longbow::cli {
 namespace {
@@ -63,7 +63,7 @@ std::vector<Section> made_sections() {
                  below("start.", describe<StartConfig>())});
   all.push_back({"pretrain", "part", "What the encoder learns of the same data first",
                  below("pretrain.", describe<PretrainConfig>())});
-  all.push_back({"arena", "part", "What `longbow arena` reads", outline<ArenaConfig>()});
+  all.push_back({"arena", "part", "What `longbow arena` reads", outline<arena::ArenaConfig>()});
   return all;
 }
 

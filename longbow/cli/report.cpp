@@ -1,4 +1,4 @@
-#include "longbow/report/report.h"
+#include "longbow/report/write/report.h"
 
 #include <fmt/format.h>
 

@@ -14,10 +14,10 @@
 #include "longbow/core/folder.h"
 #include "longbow/core/interruption.h"
 #include "longbow/core/work.h"
-#include "longbow/report/number.h"
-#include "longbow/train/dry_run.h"
-#include "longbow/train/footprint.h"
-#include "longbow/train/trainer.h"
+#include "longbow/report/table/number.h"
+#include "longbow/train/run/dry_run.h"
+#include "longbow/train/run/footprint.h"
+#include "longbow/train/run/trainer.h"
 
 namespace fs = std::filesystem;
 

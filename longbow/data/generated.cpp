@@ -39,7 +39,7 @@ std::string table_of(const Dataset& dataset) {
   return text;
 }
 
-Sample parse_sample(const Row& row, const Generator& generator, const Place& place) {
+Sample parse_sample(const TsvRow& row, const Generator& generator, const Place& place) {
   Sample sample;
   const auto between = row.source.find(kBetween);
   sample.tokens = parse_ids(row.source.substr(0, between), place);

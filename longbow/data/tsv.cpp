@@ -25,7 +25,7 @@ Line take_line(std::string_view& rest) {
   return {text, ended};
 }
 
-Row parse_row(const Line& line, const Place& place) {
+TsvRow parse_row(const Line& line, const Place& place) {
   auto tab = line.text.find('\t');
   if (tab == std::string_view::npos)
     throw UserError(
@@ -39,8 +39,8 @@ Row parse_row(const Line& line, const Place& place) {
   return {line.text.substr(0, tab), target, place.line};
 }
 
-std::vector<Row> parse_rows(std::string_view rest, const std::string& path, int line) {
-  std::vector<Row> rows;
+std::vector<TsvRow> parse_rows(std::string_view rest, const std::string& path, int line) {
+  std::vector<TsvRow> rows;
   for (; !rest.empty(); ++line) rows.push_back(parse_row(take_line(rest), {path, line}));
   if (rows.empty()) throw UserError(Place{path, line}, "no samples", "the file seems cut off here");
   return rows;
@@ -48,7 +48,7 @@ std::vector<Row> parse_rows(std::string_view rest, const std::string& path, int 
 
 }  // namespace
 
-std::vector<Row> parse_table(const std::string& contents, const std::string& path) {
+std::vector<TsvRow> parse_table(const std::string& contents, const std::string& path) {
   std::string_view rest = contents;
   auto header = take_line(rest);
   if (header.text != kHeader)
@@ -57,7 +57,7 @@ std::vector<Row> parse_table(const std::string& contents, const std::string& pat
   return parse_rows(rest, path, 2);
 }
 
-std::vector<Row> parse_columns(const std::string& contents, const std::string& path) {
+std::vector<TsvRow> parse_columns(const std::string& contents, const std::string& path) {
   return parse_rows(contents, path, 1);
 }
 

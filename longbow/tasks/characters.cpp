@@ -1,4 +1,4 @@
-#include "longbow/models/canine.h"
+#include "longbow/models/canine/canine.h"
 #include "longbow/tasks/objectives.h"
 #include "longbow/tasks/prediction.h"
 

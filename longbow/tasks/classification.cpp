@@ -1,4 +1,4 @@
-#include "longbow/models/classifier.h"
+#include "longbow/models/heads/classifier.h"
 #include "longbow/tasks/objectives.h"
 #include "longbow/tasks/prediction.h"
 #include "longbow/tasks/scores.h"

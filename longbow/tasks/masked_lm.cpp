@@ -1,6 +1,6 @@
 #include <ATen/ATen.h>
 
-#include "longbow/models/language_model.h"
+#include "longbow/models/heads/language_model.h"
 #include "longbow/tasks/language.h"
 #include "longbow/tasks/masking.h"
 #include "longbow/tasks/objectives.h"

@@ -4,7 +4,7 @@
 #include "longbow/core/fields.h"
 #include "longbow/data/batch.h"
 #include "longbow/data/symbols.h"
-#include "longbow/nn/context.h"
+#include "longbow/nn/contract/context.h"
 
 namespace longbow {
 

@@ -1,6 +1,6 @@
 #pragma once
 // What the files of the objectives share, and the rows that they make.
-#include "longbow/models/encoder_config.h"
+#include "longbow/models/encoder/encoder_config.h"
 #include "longbow/tasks/task.h"
 
 namespace longbow {

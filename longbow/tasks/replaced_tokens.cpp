@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "longbow/models/replaced_token.h"
+#include "longbow/models/heads/replaced_token.h"
 #include "longbow/tasks/masking.h"
 #include "longbow/tasks/objectives.h"
 #include "longbow/tasks/prediction.h"

@@ -1,7 +1,7 @@
 #pragma once
 // Samples that are a sequence or a pair of sequences, and the models that give some numbers for
 // each.
-#include "longbow/models/pair.h"
+#include "longbow/models/heads/pair.h"
 #include "longbow/tasks/objectives.h"
 
 namespace longbow {

@@ -1,7 +1,7 @@
 #include <ATen/ATen.h>
 
 #include "longbow/data/joined.h"
-#include "longbow/models/span.h"
+#include "longbow/models/heads/span.h"
 #include "longbow/tasks/objectives.h"
 #include "longbow/tasks/prediction.h"
 #include "longbow/tasks/scores.h"

@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include "longbow/models/encoder.h"
+#include "longbow/models/encoder/encoder.h"
 #include "longbow/tasks/objectives.h"
 
 namespace longbow {

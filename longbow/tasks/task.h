@@ -8,8 +8,8 @@
 #include "longbow/data/batch.h"
 #include "longbow/data/source.h"
 #include "longbow/data/symbols.h"
-#include "longbow/models/decoding.h"
-#include "longbow/nn/site.h"
+#include "longbow/models/decoder/decoding.h"
+#include "longbow/nn/contract/site.h"
 
 namespace longbow {
 

@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include "longbow/models/seq2seq.h"
+#include "longbow/models/decoder/seq2seq.h"
 #include "longbow/tasks/language.h"
 #include "longbow/tasks/objectives.h"
 

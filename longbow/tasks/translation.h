@@ -1,5 +1,5 @@
 #pragma once
-#include "longbow/models/decoding.h"
+#include "longbow/models/decoder/decoding.h"
 #include "longbow/tasks/task.h"
 
 namespace longbow {

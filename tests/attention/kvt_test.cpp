@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "longbow/attention/mechanism.h"
-#include "longbow/nn/meter.h"
-#include "longbow/nn/recompute.h"
+#include "longbow/nn/contract/recompute.h"
+#include "longbow/tensors/meter.h"
 #include "tests/support/oracle.h"
 #include "tests/support/tensor.h"
 

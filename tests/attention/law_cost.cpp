@@ -4,7 +4,7 @@
 
 #include <sstream>
 
-#include "longbow/nn/meter.h"
+#include "longbow/tensors/meter.h"
 #include "tests/attention/laws.h"
 
 namespace longbow {

@@ -1,7 +1,7 @@
 // Gradients: against differences, and when activations are computed a second time.
 #include <ATen/ATen.h>
 
-#include "longbow/nn/recompute.h"
+#include "longbow/nn/contract/recompute.h"
 #include "tests/attention/laws.h"
 
 namespace longbow {

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <set>
 
-#include "longbow/nn/safetensors.h"
+#include "longbow/tensors/safetensors.h"
 #include "tests/attention/laws.h"
 #include "tests/support/oracle.h"
 

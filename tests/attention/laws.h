@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "longbow/core/config.h"
-#include "longbow/nn/mixer.h"
+#include "longbow/nn/contract/mixer.h"
 #include "tests/support/tensor.h"
 
 namespace longbow {

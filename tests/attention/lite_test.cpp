@@ -1,7 +1,7 @@
 #include <ATen/ATen.h>
 
 #include "longbow/attention/mechanism.h"
-#include "longbow/nn/meter.h"
+#include "longbow/tensors/meter.h"
 #include "tests/support/oracle.h"
 #include "tests/support/tensor.h"
 

@@ -3,7 +3,7 @@
 #include <numbers>
 
 #include "longbow/attention/mechanism.h"
-#include "longbow/nn/positions.h"
+#include "longbow/nn/layers/positions.h"
 #include "tests/support/oracle.h"
 #include "tests/support/tensor.h"
 

@@ -2,7 +2,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "longbow/attention/mechanism.h"
-#include "longbow/nn/meter.h"
+#include "longbow/tensors/meter.h"
 #include "tests/support/oracle.h"
 #include "tests/support/tensor.h"
 

@@ -5,7 +5,7 @@
 #include <ATen/ATen.h>
 
 #include "longbow/attention/mechanism.h"
-#include "longbow/nn/safetensors.h"
+#include "longbow/tensors/safetensors.h"
 #include "tests/support/tensor.h"
 
 namespace longbow::parity {

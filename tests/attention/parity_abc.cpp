@@ -1,4 +1,4 @@
-#include "longbow/nn/slots.h"
+#include "longbow/nn/slots/slots.h"
 #include "tests/attention/parity.h"
 
 namespace longbow::parity {

@@ -1,4 +1,4 @@
-#include "longbow/nn/feature_attention.h"
+#include "longbow/nn/features/feature_attention.h"
 #include "tests/attention/parity.h"
 
 namespace longbow::parity {

@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
-#include "longbow/cli/arena_plan.h"
+#include "longbow/arena/plan.h"
 #include "longbow/cli/starter.h"
-#include "longbow/report/number.h"
+#include "longbow/report/table/number.h"
 #include "tests/cli/asked.h"
 
 namespace longbow::cli {

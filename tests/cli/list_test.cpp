@@ -7,7 +7,7 @@
 #include <set>
 
 #include "longbow/attention/mechanism.h"
-#include "longbow/report/number.h"
+#include "longbow/report/table/number.h"
 #include "tests/cli/program.h"
 
 namespace longbow::cli {

@@ -4,8 +4,8 @@
 
 #include <set>
 
+#include "longbow/arena/plan.h"
 #include "longbow/attention/mechanism.h"
-#include "longbow/cli/arena_plan.h"
 
 namespace longbow::cli {
 namespace {

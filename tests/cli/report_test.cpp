@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "longbow/report/number.h"
-#include "longbow/train/trainer.h"
+#include "longbow/report/table/number.h"
+#include "longbow/train/run/trainer.h"
 #include "tests/cli/objectives.h"
 #include "tests/cli/program.h"
 

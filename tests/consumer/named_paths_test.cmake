@@ -19,11 +19,11 @@ function(expect wanted text)
 endfunction()
 
 set(path /longbow)
-foreach(text "/longbow" "/longbow/nn/mixer.h" "set(dir \"/longbow\")" "-I/longbow" "-isystem/longbow/include"
+foreach(text "/longbow" "/longbow/nn/contract/mixer.h" "set(dir \"/longbow\")" "-I/longbow" "-isystem/longbow/include"
     "RPATH=/usr/lib:/longbow/build/dev" "-Wl,-rpath,/longbow/lib" "a line\n/longbow/VERSION\nanother")
   expect(named "${text}")
 endforeach()
-foreach(text "include/longbow" "include/longbow/nn/mixer.h" "\${_IMPORT_PREFIX}/longbow" "$(prefix)/longbow"
+foreach(text "include/longbow" "include/longbow/nn/contract/mixer.h" "\${_IMPORT_PREFIX}/longbow" "$(prefix)/longbow"
     "../longbow" "/longbow2" "/longbow-1.0/lib" "/longbow.txt" "/usr/longbow/lib" "https://example.org/longbow" "longbow")
   expect(free "${text}")
 endforeach()

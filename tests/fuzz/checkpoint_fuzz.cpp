@@ -1,5 +1,5 @@
 // trainer.json of a checkpoint: what is read is a place where a training can be.
-#include "longbow/train/checkpoint.h"
+#include "longbow/train/run/checkpoint.h"
 #include "tests/fuzz/fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

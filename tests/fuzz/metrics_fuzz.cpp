@@ -1,5 +1,5 @@
 // metrics.jsonl, and the bands that a report draws of it.
-#include "longbow/report/metrics.h"
+#include "longbow/report/table/metrics.h"
 #include "tests/fuzz/fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -1,5 +1,5 @@
 // results.json of an arena, a run or a bench.
-#include "longbow/report/record.h"
+#include "longbow/report/table/record.h"
 #include "tests/fuzz/fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -1,6 +1,6 @@
 // Weights. Most changes break the length of the header, so the bytes are read a second time with a
 // length that the file has.
-#include "longbow/nn/safetensors.h"
+#include "longbow/tensors/safetensors.h"
 
 #include <algorithm>
 #include <cstring>

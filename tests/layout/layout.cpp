@@ -158,6 +158,20 @@ Layers read_layers(const Tree& tree) {
   return layers;
 }
 
+std::map<std::string, std::vector<std::string>> read_rooms(const Tree& tree) {
+  std::map<std::string, std::vector<std::string>> rooms;
+  const auto file = tree.find("CMakeLists.txt");
+  if (file == tree.end()) return rooms;
+  static const std::regex call(R"(^longbow_layer\((\w+).*\sROOMS([a-z_\s]*))");
+  for (const auto& line : lines_of(file->second)) {
+    std::smatch match;
+    if (!std::regex_search(line, match, call)) continue;
+    std::istringstream names(match[2].str());
+    for (std::string name; names >> name;) rooms[match[1].str()].push_back(name);
+  }
+  return rooms;
+}
+
 Violations includes_against_the_layers(const Tree& tree) {
   const auto layers = read_layers(tree);
   Violations found;
@@ -177,6 +191,35 @@ Violations includes_against_the_layers(const Tree& tree) {
       const auto file = included(lines[i]);
       if (!starts_with(file, "longbow/") || layer->second.count(layer_of(file))) continue;
       found.push_back(at(path, i) + ": layer " + layer->first + " may not include " + file);
+    }
+  }
+  return found;
+}
+
+Violations includes_against_the_rooms(const Tree& tree) {
+  Violations found;
+  for (const auto& [layer, rooms] : read_rooms(tree)) {
+    const auto folder = "longbow/" + layer + "/";
+    const auto& names = rooms;  // clang 14 captures no structured binding
+    // The place of a file's room in the list; its length when the file is in none of them.
+    const auto place_of = [&](const std::string& path) {
+      const auto rest = path.substr(folder.size());
+      return std::find(names.begin(), names.end(), rest.substr(0, rest.find('/'))) - names.begin();
+    };
+    const auto outside = static_cast<std::ptrdiff_t>(rooms.size());
+    for (const auto& [path, contents] : tree) {
+      if (!starts_with(path, folder) || !is_source(path)) continue;
+      if (place_of(path) == outside) {
+        found.push_back(path + ": is in no room of " + layer + "; CMakeLists.txt lists them");
+        continue;
+      }
+      const auto lines = lines_of(contents);
+      for (size_t i = 0; i < lines.size(); ++i) {
+        const auto file = included(lines[i]);
+        if (starts_with(file, folder) && place_of(file) > place_of(path))
+          found.push_back(at(path, i) + ": room " + rooms[static_cast<size_t>(place_of(path))] +
+                          " may not include " + file);
+      }
     }
   }
   return found;
@@ -205,19 +248,31 @@ Violations mechanisms_without_test_or_page(const Tree& tree) {
 }
 
 Violations mechanisms_that_share_files(const Tree& tree) {
-  auto found = each_line(tree, is_mechanism, [](const std::string& line) -> std::string {
-    const auto file = included(line);
-    const bool other =
-        starts_with(file, "longbow/attention/") && file != "longbow/attention/mechanism.h";
-    return other ? "a mechanism may not include " + file + "; what two share belongs in nn" : "";
-  });
+  Violations found;
+  // "h1d" of "longbow/attention/h1d.cpp" and of "longbow/attention/h1d/clusters.h".
+  const auto mechanism_of = [](const std::string& path) {
+    const auto rest = path.substr(std::string("longbow/attention/").size());
+    return rest.substr(0, rest.find_first_of("/."));
+  };
   for (const auto& [path, contents] : tree) {
-    const bool header =
-        starts_with(path, "longbow/attention/") && fs::path(path).extension() == ".h";
-    if (header && path != "longbow/attention/mechanism.h") {
-      found.push_back(
-          path +
-          ": attention has no header but mechanism.h; what two mechanisms share belongs in nn");
+    if (!starts_with(path, "longbow/attention/") || !is_source(path)) continue;
+    const auto own = mechanism_of(path);
+    if (own == "mechanism") continue;
+    const bool beside = fs::path(path).parent_path() == "longbow/attention";
+    if (beside && fs::path(path).extension() == ".h") {
+      found.push_back(path + ": the header of a mechanism belongs in its own folder, or in nn");
+      continue;
+    }
+    if (!beside && !tree.count("longbow/attention/" + own + ".cpp"))
+      found.push_back(path + ": there is no mechanism " + own);
+    const auto lines = lines_of(contents);
+    for (size_t i = 0; i < lines.size(); ++i) {
+      const auto file = included(lines[i]);
+      if (!starts_with(file, "longbow/attention/") || file == "longbow/attention/mechanism.h" ||
+          mechanism_of(file) == own)
+        continue;
+      found.push_back(at(path, i) + ": a mechanism may not include " + file +
+                      "; what two share belongs in nn");
     }
   }
   return found;

@@ -17,7 +17,11 @@ Tree read_tree(
     const std::string& root);          // without .git and the root's folders that .gitignore names
 Layers read_layers(const Tree& tree);  // from the longbow_layer(...) calls of CMakeLists.txt
 
+// Layer -> its rooms, of which each may include those before it; from the same calls.
+std::map<std::string, std::vector<std::string>> read_rooms(const Tree& tree);
+
 Violations includes_against_the_layers(const Tree& tree);
+Violations includes_against_the_rooms(const Tree& tree);
 Violations wide_torch_headers(const Tree& tree);
 Violations mechanisms_without_test_or_page(const Tree& tree);
 Violations mechanisms_that_share_files(const Tree& tree);

@@ -19,6 +19,9 @@ void expect_none(const Violations& found) {
 TEST(Layout, IncludesFollowTheLayers) {
   expect_none(includes_against_the_layers(repository()));
 }
+TEST(Layout, IncludesFollowTheRooms) {
+  expect_none(includes_against_the_rooms(repository()));
+}
 TEST(Layout, NobodyIncludesAWideTorchHeader) {
   expect_none(wide_torch_headers(repository()));
 }
@@ -52,7 +55,8 @@ TEST(Layout, ParallelLoopsAreNotOurOwn) {
 
 const char* const kLayers =
     "longbow_layer(core)\nlongbow_layer(kernels)\nlongbow_layer(ops USES kernels TORCH)\n"
-    "longbow_layer(nn USES ops TORCH)\nlongbow_layer(attention USES nn TORCH)\n";
+    "longbow_layer(nn USES ops TORCH)\nlongbow_layer(attention USES nn TORCH)\n"
+    "longbow_layer(train USES nn ROOMS step run TORCH)\n";
 
 struct Planted {
   const char* name;
@@ -90,6 +94,13 @@ const Planted kPlanted[] = {
      "longbow/extra/a.cpp: no longbow_layer(extra) in CMakeLists.txt"},
     {"NoLayers", includes_against_the_layers, "CMakeLists.txt", "project(longbow)",
      "CMakeLists.txt: no longbow_layer(...) call"},
+    {"RoomAbove", includes_against_the_rooms, "longbow/train/step/a.cpp",
+     "#include \"longbow/train/step/b.h\"\n#include \"longbow/train/run/c.h\"\n",
+     "longbow/train/step/a.cpp:2: room step may not include longbow/train/run/c.h"},
+    {"RoomBelow", includes_against_the_rooms, "longbow/train/run/a.cpp",
+     "#include \"longbow/train/step/b.h\"\n", ""},
+    {"NoRoom", includes_against_the_rooms, "longbow/train/a.cpp", "",
+     "longbow/train/a.cpp: is in no room of train; CMakeLists.txt lists them"},
     {"WideHeader", wide_torch_headers, "longbow/nn/a.h", "#include <torch/torch.h>",
      "longbow/nn/a.h:1: torch/torch.h costs 15 s a file; include the narrow headers"},
     {"ExtensionHeader", wide_torch_headers, "tests/nn/a_test.cpp", "#include \"torch/extension.h\"",
@@ -99,8 +110,13 @@ const Planted kPlanted[] = {
      "longbow/attention/a.cpp:2: a mechanism may not include longbow/attention/b.cpp; what two "
      "share belongs in nn"},
     {"MechanismHeader", mechanisms_that_share_files, "longbow/attention/a.h", "",
-     "longbow/attention/a.h: attention has no header but mechanism.h; what two mechanisms share "
-     "belongs in nn"},
+     "longbow/attention/a.h: the header of a mechanism belongs in its own folder, or in nn"},
+    {"PartOfAnotherMechanism", mechanisms_that_share_files, "longbow/attention/a.cpp",
+     "#include \"longbow/attention/a/part.h\"\n#include \"longbow/attention/b/part.h\"",
+     "longbow/attention/a.cpp:2: a mechanism may not include longbow/attention/b/part.h; what two "
+     "share belongs in nn"},
+    {"PartOfNoMechanism", mechanisms_that_share_files, "longbow/attention/ghost/part.h", "",
+     "longbow/attention/ghost/part.h: there is no mechanism ghost"},
     {"TestWithoutSource", tests_without_source, "tests/nn/ghost_test.cpp", "",
      "tests/nn/ghost_test.cpp: tests longbow/nn/ghost, which does not exist"},
     {"TestOfSeveralSources", tests_without_source, "tests/attention/laws_test.cpp", "", ""},

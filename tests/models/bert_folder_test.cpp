@@ -1,4 +1,4 @@
-#include "longbow/models/bert_folder.h"
+#include "longbow/models/bert/bert_folder.h"
 
 #include "tests/models/hugging_face.h"
 #include "tests/support/memory.h"

@@ -1,6 +1,6 @@
-#include "longbow/models/bert.h"
+#include "longbow/models/bert/bert.h"
 
-#include "longbow/models/bert_folder.h"
+#include "longbow/models/bert/bert_folder.h"
 #include "tests/models/hugging_face.h"
 
 namespace longbow {

@@ -1,4 +1,4 @@
-#include "longbow/models/canine.h"
+#include "longbow/models/canine/canine.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "longbow/models/classifier.h"
+#include "longbow/models/heads/classifier.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "longbow/models/decoder.h"
+#include "longbow/models/decoder/decoder.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "longbow/models/decoding.h"
+#include "longbow/models/decoder/decoding.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "longbow/attention/mechanism.h"
-#include "longbow/nn/stack.h"
+#include "longbow/nn/layers/stack.h"
 #include "tests/support/tensor.h"
 
 namespace longbow {

@@ -1,8 +1,8 @@
-#include "longbow/models/embedding.h"
+#include "longbow/models/encoder/embedding.h"
 
 #include <ATen/ATen.h>
 
-#include "longbow/nn/positions.h"
+#include "longbow/nn/layers/positions.h"
 #include "tests/support/tensor.h"
 
 namespace longbow {

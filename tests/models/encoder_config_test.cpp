@@ -1,4 +1,4 @@
-#include "longbow/models/encoder_config.h"
+#include "longbow/models/encoder/encoder_config.h"
 
 #include "tests/support/tensor.h"
 

@@ -1,4 +1,4 @@
-#include "longbow/models/encoder.h"
+#include "longbow/models/encoder/encoder.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "longbow/core/file.h"
-#include "longbow/nn/safetensors.h"
+#include "longbow/tensors/safetensors.h"
 #include "tests/support/tensor.h"
 
 namespace longbow {

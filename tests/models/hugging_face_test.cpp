@@ -1,4 +1,4 @@
-#include "longbow/models/hugging_face.h"
+#include "longbow/models/bert/hugging_face.h"
 
 #include "tests/models/hugging_face.h"
 

@@ -1,4 +1,4 @@
-#include "longbow/models/language_model.h"
+#include "longbow/models/heads/language_model.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "longbow/models/layer_attention.h"
+#include "longbow/models/encoder/layer_attention.h"
 
 #include "tests/support/tensor.h"
 

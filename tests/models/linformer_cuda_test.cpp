@@ -1,7 +1,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "longbow/nn/meter.h"
+#include "longbow/tensors/meter.h"
 #include "tests/models/linformer_readme.h"
 #include "tests/support/tensor.h"
 

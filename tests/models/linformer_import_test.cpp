@@ -1,11 +1,11 @@
-#include "longbow/models/linformer_import.h"
+#include "longbow/models/linformer_pytorch/linformer_import.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
-#include "longbow/nn/safetensors.h"
+#include "longbow/tensors/safetensors.h"
 #include "tests/support/tensor.h"
 
 namespace longbow {
@@ -123,23 +123,26 @@ std::string refused(const LinformerConfig& config, const std::function<void(Tens
 }
 
 TEST(LinformerImport, WhatDoesNotFitIsListed) {
-  EXPECT_EQ(refused(small(), [](Tensors& s) { s.erase("seq.1.fn.w_1.bias"); }),
-            "net.safetensors: missing: seq.1.fn.w_1.bias; build the net with the options it was "
-            "saved with");
-  EXPECT_EQ(refused(small(),
-                    [](Tensors& s) {
-                      s["seq.9.norm.weight"] = at::ones({8});
-                      s["seq.0.fn.w_o.bias"] = at::ones({9});
-                    }),
-            "net.safetensors: unexpected: seq.9.norm.weight; seq.0.fn.w_o.bias is [9], not [8]; "
-            "build the net with the options it was saved with");
+  EXPECT_EQ(
+      refused(small(), [](Tensors& s) { s.erase("seq.1.fn.w_1.bias"); }),
+      "net.safetensors: weights do not fit the model: missing seq.1.fn.w_1.bias; build the net "
+      "with the options it was saved with");
+  EXPECT_EQ(
+      refused(small(),
+              [](Tensors& s) {
+                s["seq.9.norm.weight"] = at::ones({8});
+                s["seq.0.fn.w_o.bias"] = at::ones({9});
+              }),
+      "net.safetensors: weights do not fit the model: seq.0.fn.w_o.bias is [9] instead of [8], "
+      "unexpected seq.9.norm.weight; build the net with the options it was saved with");
   // A head is a part of our tensor: its shape is that of a tensor made on the way.
-  EXPECT_EQ(refused(small(),
-                    [](Tensors& s) {
-                      s["seq.0.fn.to_q.1.weight"] = at::ones({5, 8});
-                    }),
-            "net.safetensors: seq.0.fn.to_q.1.weight is [5, 8], not [4, 8]; build the net with the "
-            "options it was saved with");
+  EXPECT_EQ(
+      refused(small(),
+              [](Tensors& s) {
+                s["seq.0.fn.to_q.1.weight"] = at::ones({5, 8});
+              }),
+      "net.safetensors: weights do not fit the model: seq.0.fn.to_q.1.weight is [5, 8] instead of "
+      "[4, 8]; build the net with the options it was saved with");
 }
 
 TEST(LinformerImport, CopiesOfASharedProjectionMustBeEqual) {

@@ -1,7 +1,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "longbow/models/linformer.h"
+#include "longbow/models/linformer_pytorch/linformer.h"
 #include "tests/support/tensor.h"
 
 namespace longbow {

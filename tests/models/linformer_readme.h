@@ -1,5 +1,5 @@
 #pragma once
-#include "longbow/models/linformer.h"
+#include "longbow/models/linformer_pytorch/linformer.h"
 
 namespace longbow {
 

@@ -1,4 +1,4 @@
-#include "longbow/models/linformer.h"
+#include "longbow/models/linformer_pytorch/linformer.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "longbow/nn/meter.h"
+#include "longbow/tensors/meter.h"
 #include "tests/models/linformer_readme.h"
 #include "tests/support/tensor.h"
 

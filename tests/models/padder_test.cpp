@@ -1,4 +1,4 @@
-#include "longbow/models/padder.h"
+#include "longbow/models/linformer_pytorch/padder.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

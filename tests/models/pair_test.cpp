@@ -1,4 +1,4 @@
-#include "longbow/models/pair.h"
+#include "longbow/models/heads/pair.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

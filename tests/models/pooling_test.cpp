@@ -1,4 +1,4 @@
-#include "longbow/models/pooling.h"
+#include "longbow/models/encoder/pooling.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "longbow/models/replaced_token.h"
+#include "longbow/models/heads/replaced_token.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

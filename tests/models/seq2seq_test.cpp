@@ -1,4 +1,4 @@
-#include "longbow/models/seq2seq.h"
+#include "longbow/models/decoder/seq2seq.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "longbow/models/span.h"
+#include "longbow/models/heads/span.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

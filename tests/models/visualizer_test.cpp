@@ -1,4 +1,4 @@
-#include "longbow/models/visualizer.h"
+#include "longbow/models/linformer_pytorch/visualizer.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "longbow/nn/band.h"
+#include "longbow/nn/softmax/band.h"
 
 #include <ATen/ATen.h>
 

@@ -1,4 +1,4 @@
-#include "longbow/nn/block.h"
+#include "longbow/nn/layers/block.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

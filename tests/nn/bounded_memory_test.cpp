@@ -1,4 +1,4 @@
-#include "longbow/nn/bounded_memory.h"
+#include "longbow/nn/slots/bounded_memory.h"
 
 #include <ATen/ATen.h>
 

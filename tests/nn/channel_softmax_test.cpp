@@ -1,4 +1,4 @@
-#include "longbow/nn/channel_softmax.h"
+#include "longbow/nn/softmax/channel_softmax.h"
 
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>

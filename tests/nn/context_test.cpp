@@ -1,4 +1,4 @@
-#include "longbow/nn/context.h"
+#include "longbow/nn/contract/context.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "longbow/nn/exact_attention.h"
+#include "longbow/nn/softmax/exact_attention.h"
 
 #include <ATen/ATen.h>
 

@@ -1,8 +1,8 @@
-#include "longbow/nn/feature_attention.h"
+#include "longbow/nn/features/feature_attention.h"
 
 #include <ATen/ATen.h>
 
-#include "longbow/nn/meter.h"
+#include "longbow/tensors/meter.h"
 #include "tests/support/oracle.h"
 #include "tests/support/tensor.h"
 

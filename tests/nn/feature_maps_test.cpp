@@ -1,4 +1,4 @@
-#include "longbow/nn/feature_maps.h"
+#include "longbow/nn/features/feature_maps.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "longbow/nn/feed_forward.h"
+#include "longbow/nn/layers/feed_forward.h"
 
 #include <ATen/ATen.h>
 

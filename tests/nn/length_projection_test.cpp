@@ -1,4 +1,4 @@
-#include "longbow/nn/length_projection.h"
+#include "longbow/nn/slots/length_projection.h"
 
 #include <ATen/ATen.h>
 

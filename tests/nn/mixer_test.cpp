@@ -1,4 +1,4 @@
-#include "longbow/nn/mixer.h"
+#include "longbow/nn/contract/mixer.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

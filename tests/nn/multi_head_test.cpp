@@ -1,7 +1,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "longbow/nn/mixer.h"
+#include "longbow/nn/contract/mixer.h"
 #include "tests/support/tensor.h"
 
 namespace longbow {

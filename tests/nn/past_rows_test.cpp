@@ -1,4 +1,4 @@
-#include "longbow/nn/past_rows.h"
+#include "longbow/nn/layers/past_rows.h"
 
 #include <ATen/ATen.h>
 

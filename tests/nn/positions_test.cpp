@@ -1,4 +1,4 @@
-#include "longbow/nn/positions.h"
+#include "longbow/nn/layers/positions.h"
 
 #include <ATen/ATen.h>
 

@@ -1,4 +1,4 @@
-#include "longbow/nn/positive_features.h"
+#include "longbow/nn/features/positive_features.h"
 
 #include <ATen/ATen.h>
 

@@ -1,4 +1,4 @@
-#include "longbow/nn/random_features.h"
+#include "longbow/nn/features/random_features.h"
 
 #include <ATen/ATen.h>
 

@@ -1,4 +1,4 @@
-#include "longbow/nn/recompute.h"
+#include "longbow/nn/contract/recompute.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "longbow/nn/rotary.h"
+#include "longbow/nn/contract/rotary.h"
 
 #include <ATen/ATen.h>
 

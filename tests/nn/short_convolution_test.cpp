@@ -1,4 +1,4 @@
-#include "longbow/nn/short_convolution.h"
+#include "longbow/nn/layers/short_convolution.h"
 
 #include <ATen/ATen.h>
 

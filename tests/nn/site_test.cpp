@@ -1,4 +1,4 @@
-#include "longbow/nn/site.h"
+#include "longbow/nn/contract/site.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

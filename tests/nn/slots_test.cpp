@@ -1,4 +1,4 @@
-#include "longbow/nn/slots.h"
+#include "longbow/nn/slots/slots.h"
 
 #include <ATen/ATen.h>
 

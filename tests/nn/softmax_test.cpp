@@ -1,4 +1,4 @@
-#include "longbow/nn/softmax.h"
+#include "longbow/nn/softmax/softmax.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -1,9 +1,9 @@
-#include "longbow/nn/stack.h"
+#include "longbow/nn/layers/stack.h"
 
 #include <ATen/ATen.h>
 
-#include "longbow/nn/block.h"
-#include "longbow/nn/meter.h"
+#include "longbow/nn/layers/block.h"
+#include "longbow/tensors/meter.h"
 #include "tests/support/tensor.h"
 
 namespace longbow {

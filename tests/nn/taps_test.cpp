@@ -1,8 +1,8 @@
-#include "longbow/nn/taps.h"
+#include "longbow/nn/layers/taps.h"
 
 #include <ATen/ATen.h>
 
-#include "longbow/nn/past_rows.h"
+#include "longbow/nn/layers/past_rows.h"
 #include "tests/support/tensor.h"
 
 namespace longbow {

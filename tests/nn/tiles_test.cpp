@@ -1,10 +1,10 @@
-#include "longbow/nn/tiles.h"
+#include "longbow/nn/softmax/tiles.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "longbow/nn/meter.h"
+#include "longbow/tensors/meter.h"
 #include "tests/support/tensor.h"
 
 namespace longbow {

@@ -1,4 +1,4 @@
-#include "longbow/report/bench_grid.h"
+#include "longbow/report/table/bench_grid.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "longbow/report/bubble_plot.h"
+#include "longbow/report/draw/bubble_plot.h"
 
 #include <gtest/gtest.h>
 

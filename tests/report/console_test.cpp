@@ -2,7 +2,7 @@
 
 #include <sstream>
 
-#include "longbow/report/report.h"
+#include "longbow/report/write/report.h"
 #include "tests/report/sample.h"
 
 namespace longbow {

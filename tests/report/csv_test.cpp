@@ -4,7 +4,7 @@
 #include <map>
 #include <sstream>
 
-#include "longbow/report/report.h"
+#include "longbow/report/write/report.h"
 #include "tests/report/sample.h"
 
 namespace longbow {

@@ -1,4 +1,4 @@
-#include "longbow/report/figures.h"
+#include "longbow/report/draw/figures.h"
 
 #include <gtest/gtest.h>
 

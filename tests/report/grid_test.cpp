@@ -1,4 +1,4 @@
-#include "longbow/report/grid.h"
+#include "longbow/report/table/grid.h"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
-#include "longbow/report/heading.h"
+#include "longbow/report/write/heading.h"
 
 #include <gtest/gtest.h>
 
-#include "longbow/report/report.h"
+#include "longbow/report/write/report.h"
 #include "tests/report/sample.h"
 
 namespace longbow::reporting {

@@ -1,4 +1,4 @@
-#include "longbow/report/heat_map.h"
+#include "longbow/report/draw/heat_map.h"
 
 #include <gtest/gtest.h>
 

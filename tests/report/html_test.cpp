@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "longbow/report/report.h"
+#include "longbow/report/write/report.h"
 #include "tests/report/sample.h"
 
 namespace longbow {

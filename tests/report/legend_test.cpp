@@ -1,4 +1,4 @@
-#include "longbow/report/legend.h"
+#include "longbow/report/draw/legend.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "longbow/report/line_plot.h"
+#include "longbow/report/draw/line_plot.h"
 
 #include <gtest/gtest.h>
 

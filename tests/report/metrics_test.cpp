@@ -1,4 +1,4 @@
-#include "longbow/report/metrics.h"
+#include "longbow/report/table/metrics.h"
 
 #include <gtest/gtest.h>
 

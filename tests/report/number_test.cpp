@@ -1,8 +1,8 @@
-#include "longbow/report/number.h"
+#include "longbow/report/table/number.h"
 
 #include <gtest/gtest.h>
 
-#include "longbow/report/record.h"
+#include "longbow/report/table/record.h"
 
 namespace longbow::reporting {
 namespace {

@@ -1,4 +1,4 @@
-#include "longbow/report/palette.h"
+#include "longbow/report/draw/palette.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
-#include "longbow/report/record.h"
+#include "longbow/report/table/record.h"
 
 #include <gtest/gtest.h>
 
 #include <functional>
 
 #include "longbow/core/error.h"
-#include "longbow/report/report.h"
+#include "longbow/report/write/report.h"
 #include "tests/report/sample.h"
 
 namespace longbow {

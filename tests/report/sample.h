@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "longbow/report/record.h"
+#include "longbow/report/table/record.h"
 
 namespace longbow::sample {
 

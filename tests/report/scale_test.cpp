@@ -1,4 +1,4 @@
-#include "longbow/report/scale.h"
+#include "longbow/report/draw/scale.h"
 
 #include <gtest/gtest.h>
 

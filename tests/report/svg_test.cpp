@@ -1,4 +1,4 @@
-#include "longbow/report/svg.h"
+#include "longbow/report/draw/svg.h"
 
 #include <gtest/gtest.h>
 

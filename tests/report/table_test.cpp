@@ -1,4 +1,4 @@
-#include "longbow/report/table.h"
+#include "longbow/report/table/table.h"
 
 #include <gtest/gtest.h>
 

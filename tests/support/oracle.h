@@ -5,7 +5,7 @@
 #include <string>
 
 #include "longbow/core/config.h"
-#include "longbow/nn/mixer.h"
+#include "longbow/nn/contract/mixer.h"
 
 namespace longbow::oracle {
 

@@ -1,7 +1,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "longbow/models/canine.h"
+#include "longbow/models/canine/canine.h"
 #include "longbow/tasks/task.h"
 #include "tests/support/tensor.h"
 

@@ -1,7 +1,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "longbow/models/classifier.h"
+#include "longbow/models/heads/classifier.h"
 #include "longbow/tasks/task.h"
 #include "tests/support/tensor.h"
 

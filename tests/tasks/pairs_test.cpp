@@ -1,7 +1,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "longbow/models/pair.h"
+#include "longbow/models/heads/pair.h"
 #include "tests/support/tensor.h"
 #include "tests/tasks/samples.h"
 

@@ -1,7 +1,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "longbow/models/replaced_token.h"
+#include "longbow/models/heads/replaced_token.h"
 #include "longbow/tasks/masking.h"
 #include "longbow/tasks/task.h"
 #include "tests/support/tensor.h"

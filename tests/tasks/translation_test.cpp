@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "longbow/models/seq2seq.h"
+#include "longbow/models/decoder/seq2seq.h"
 #include "tests/support/tensor.h"
 
 namespace longbow {

@@ -1,4 +1,4 @@
-#include "longbow/train/anomaly.h"
+#include "longbow/train/step/anomaly.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

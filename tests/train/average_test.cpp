@@ -1,4 +1,4 @@
-#include "longbow/train/average.h"
+#include "longbow/train/optimizers/average.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "longbow/train/checkpoint.h"
+#include "longbow/train/run/checkpoint.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 
 #include "longbow/core/console.h"
 #include "longbow/core/file.h"
-#include "longbow/nn/safetensors.h"
-#include "longbow/nn/site.h"
+#include "longbow/nn/contract/site.h"
+#include "longbow/tensors/safetensors.h"
 #include "tests/support/tensor.h"
 #include "tests/train/scratch.h"
 
@@ -172,14 +172,6 @@ TEST(Checkpoint, AnOlderOneTakesTheBestWeightsOfTheRightStepOnly) {
   EXPECT_TRUE(fs::exists(best));
 }
 
-class Pair : public Part {
- public:
-  Pair() {
-    parameter("a", at::zeros({2, 3}));
-    register_buffer("b", at::zeros({4}));
-  }
-};
-
 TEST(Checkpoint, IsAPlaceWhereATrainingCanBe) {
   const auto refused = [](const std::string& text) {
     return error_of([&] { parse_trainer(text, "trainer.json"); });
@@ -189,26 +181,6 @@ TEST(Checkpoint, IsAPlaceWhereATrainingCanBe) {
             "trainer.json:1: position.index is -3, out of range; it may be >= 0");
   EXPECT_EQ(refused(R"({"step": 9223372036854775808})"),
             "trainer.json:1: step is '9223372036854775808', which does not fit 64 bits");
-}
-
-TEST(Weights, AreParametersAndBuffersByName) {
-  Pair model;
-  const auto weights = weights_of(model);
-  EXPECT_EQ(weights.size(), 2u);
-  EXPECT_FALSE(weights.at("a").requires_grad());
-  load_weights(model, {{"a", at::ones({2, 3})}, {"b", at::full({4}, 2.0)}}, "file");
-  EXPECT_NEAR_TENSOR(model.named_parameters()["a"], at::ones({2, 3}), kExact);
-  EXPECT_NEAR_TENSOR(model.named_buffers()["b"], at::full({4}, 2.0), kExact);
-}
-
-TEST(Weights, ThatDoNotFitAreListed) {
-  Pair model;
-  EXPECT_EQ(error_of([&] {
-              load_weights(model, {{"a", at::ones({3, 2})}, {"c", at::ones({1})}}, "m.safetensors");
-            }),
-            "m.safetensors: weights do not fit the model: a is [3, 2] instead of [2, 3], missing "
-            "b, unexpected c");
-  EXPECT_NEAR_TENSOR(model.named_parameters()["a"], at::zeros({2, 3}), kExact);
 }
 
 }  // namespace

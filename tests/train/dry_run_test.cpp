@@ -1,4 +1,4 @@
-#include "longbow/train/dry_run.h"
+#include "longbow/train/run/dry_run.h"
 
 #include <gtest/gtest.h>
 

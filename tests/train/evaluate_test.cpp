@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "longbow/core/file.h"
-#include "longbow/train/trainer.h"
+#include "longbow/train/run/trainer.h"
 #include "tests/support/tensor.h"
 #include "tests/train/scratch.h"
 

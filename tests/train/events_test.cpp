@@ -1,4 +1,4 @@
-#include "longbow/train/events.h"
+#include "longbow/train/run/events.h"
 
 #include <gtest/gtest.h>
 

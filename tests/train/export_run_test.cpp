@@ -1,11 +1,11 @@
-#include "longbow/train/export_run.h"
+#include "longbow/train/run/export_run.h"
 
 #include <ATen/ATen.h>
 
 #include <set>
 
-#include "longbow/models/bert_folder.h"
-#include "longbow/train/trainer.h"
+#include "longbow/models/bert/bert_folder.h"
+#include "longbow/train/run/trainer.h"
 #include "tests/models/hugging_face.h"
 #include "tests/train/scratch.h"
 

@@ -1,4 +1,4 @@
-#include "longbow/train/feed.h"
+#include "longbow/train/step/feed.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

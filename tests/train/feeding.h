@@ -2,7 +2,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "longbow/train/feed.h"
+#include "longbow/train/step/feed.h"
 
 namespace longbow {
 

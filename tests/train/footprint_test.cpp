@@ -1,9 +1,9 @@
-#include "longbow/train/footprint.h"
+#include "longbow/train/run/footprint.h"
 
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
-#include "longbow/train/dry_run.h"
+#include "longbow/train/run/dry_run.h"
 
 namespace longbow {
 namespace {

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
-#include "longbow/train/run_config.h"
+#include "longbow/train/run/run_config.h"
 
 namespace longbow {
 

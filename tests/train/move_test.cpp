@@ -1,4 +1,4 @@
-#include "longbow/train/move.h"
+#include "longbow/train/run/move.h"
 
 #include <ATen/ATen.h>
 

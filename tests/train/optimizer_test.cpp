@@ -1,4 +1,4 @@
-#include "longbow/train/optimizer.h"
+#include "longbow/train/optimizers/optimizer.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "longbow/train/pretrain.h"
+#include "longbow/train/run/pretrain.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -6,9 +6,9 @@
 #include <filesystem>
 
 #include "longbow/core/file.h"
-#include "longbow/nn/safetensors.h"
-#include "longbow/train/checkpoint.h"
-#include "longbow/train/trainer.h"
+#include "longbow/tensors/safetensors.h"
+#include "longbow/train/run/checkpoint.h"
+#include "longbow/train/run/trainer.h"
 #include "tests/support/tensor.h"
 #include "tests/train/scratch.h"
 

@@ -1,4 +1,4 @@
-#include "longbow/train/readback.h"
+#include "longbow/train/step/readback.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "longbow/train/run_config.h"
+#include "longbow/train/run/run_config.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "longbow/train/run_log.h"
+#include "longbow/train/run/run_log.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "longbow/core/file.h"
-#include "longbow/train/trainer.h"
+#include "longbow/train/run/trainer.h"
 #include "tests/train/scratch.h"
 
 namespace longbow {

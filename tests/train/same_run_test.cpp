@@ -1,9 +1,9 @@
-#include "longbow/train/same_run.h"
+#include "longbow/train/run/same_run.h"
 
 #include <gtest/gtest.h>
 
 #include "longbow/core/file.h"
-#include "longbow/train/run_config.h"
+#include "longbow/train/run/run_config.h"
 #include "tests/support/tensor.h"
 #include "tests/train/scratch.h"
 

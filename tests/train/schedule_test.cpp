@@ -1,4 +1,4 @@
-#include "longbow/train/schedule.h"
+#include "longbow/train/optimizers/schedule.h"
 
 #include <gtest/gtest.h>
 

@@ -1,12 +1,12 @@
-#include "longbow/train/start.h"
+#include "longbow/train/run/start.h"
 
 #include <ATen/ATen.h>
 
-#include "longbow/models/bert_encoder.h"
-#include "longbow/models/bert_folder.h"
-#include "longbow/train/checkpoint.h"
-#include "longbow/train/dry_run.h"
-#include "longbow/train/trainer.h"
+#include "longbow/models/bert/bert_encoder.h"
+#include "longbow/models/bert/bert_folder.h"
+#include "longbow/train/run/checkpoint.h"
+#include "longbow/train/run/dry_run.h"
+#include "longbow/train/run/trainer.h"
 #include "tests/models/hugging_face.h"
 #include "tests/train/scratch.h"
 

@@ -5,8 +5,8 @@
 #include <atomic>
 #include <thread>
 
-#include "longbow/train/feed.h"
-#include "longbow/train/readback.h"
+#include "longbow/train/step/feed.h"
+#include "longbow/train/step/readback.h"
 #include "tests/support/tensor.h"
 #include "tests/train/steps.h"
 

@@ -1,4 +1,4 @@
-#include "longbow/train/step.h"
+#include "longbow/train/step/step.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 #pragma once
-#include "longbow/train/step.h"
+#include "longbow/train/step/step.h"
 
 namespace longbow {
 

@@ -1,4 +1,4 @@
-#include "longbow/train/trainer.h"
+#include "longbow/train/run/trainer.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -7,9 +7,9 @@
 #include <set>
 
 #include "longbow/core/console.h"
-#include "longbow/nn/safetensors.h"
-#include "longbow/train/checkpoint.h"
-#include "longbow/train/events.h"
+#include "longbow/tensors/safetensors.h"
+#include "longbow/train/run/checkpoint.h"
+#include "longbow/train/run/events.h"
 #include "tests/support/tensor.h"
 #include "tests/train/runs.h"
 

@@ -1,4 +1,4 @@
-#include "longbow/train/weights.h"
+#include "longbow/train/optimizers/weights.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -1,0 +1,148 @@
+#include "longbow/arena/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "longbow/arena/placement.h"
+#include "longbow/attention/mechanism.h"
+#include "longbow/core/folder.h"
+
+namespace longbow::arena {
+namespace {
+
+std::string label_of(const Node& mechanism) {
+  if (const auto* label = mechanism.find("label")) return as_string(*label, "label");
+  return mechanism_of(mechanism).name;
+}
+
+Node attention_of(const Node& mechanism) {
+  Node options = mechanism;
+  std::erase_if(options.entries, [](const auto& entry) { return entry.first == "label"; });
+  return options;
+}
+
+void check_chosen(const std::vector<std::string>& chosen, const std::vector<std::string>& known,
+                  const char* flag) {
+  for (const auto& name : chosen)
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      throw UserError(Place{flag, 0}, "'" + name + "' is not in the arena", suggest(name, known));
+}
+
+bool wanted(const std::vector<std::string>& chosen, const std::string& name) {
+  return chosen.empty() || std::find(chosen.begin(), chosen.end(), name) != chosen.end();
+}
+
+// What can be a row or a column of a table, and a folder.
+void check_name(const std::string& what, const std::string& name, const Place& place) {
+  constexpr size_t kLongest = 200;
+  if (name.empty() || name == "." || name == "..")
+    throw UserError(place, fmt::format("{} '{}' names nothing", what, name), "write a word");
+  if (std::any_of(name.begin(), name.end(), [](unsigned char c) { return std::iscntrl(c); }))
+    throw UserError(place, fmt::format("{} {} has a control character", what, quote(name)),
+                    "write plain text");
+  if (file_name(name).size() > kLongest)
+    throw UserError(place, fmt::format("{} {} is too long", what, quote(name)),
+                    "its folder's name would have more than 200 bytes");
+}
+
+// Every cell has a folder of its own, inside the arena's.
+void check_names(const ArenaConfig& arena, const std::vector<std::string>& labels) {
+  for (const auto& [task, own] : arena.tasks.entries) check_name("task", task, own.place);
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const auto& place = arena.mechanisms[i].place;
+    check_name("label", labels[i], place);
+    if (std::find(labels.begin(), labels.begin() + static_cast<int64_t>(i), labels[i]) !=
+        labels.begin() + static_cast<int64_t>(i))
+      throw UserError(place, fmt::format("two mechanisms are called {}", quote(labels[i])),
+                      "give one a label of its own, as in {name: softmax, label: other}");
+  }
+  for (auto seed = arena.seeds.begin(); seed != arena.seeds.end(); ++seed)
+    if (std::find(arena.seeds.begin(), seed, *seed) != seed)
+      throw UserError(Place{arena.tasks.place.file, 0}, fmt::format("seeds has {} twice", *seed),
+                      "name each seed once");
+}
+
+std::string objective_of(const Node& tree) {
+  if (const auto* objective = tree.find("objective"); objective && !objective->text.empty())
+    return objective->text;
+  const auto& task = *tree.find("task");
+  return find_data_source(as_string(task, "task"), task.place, "task").objective;
+}
+
+Node model_of(const Node& tree) {
+  const auto* model = tree.find("model");
+  return model && model->is_map() ? *model : Node::map();
+}
+
+RunConfig config_with(Node tree, const Node& attention, std::vector<std::string>& sites) {
+  auto placement = placed(attention, model_of(tree), objective_of(tree));
+  tree["model"] = std::move(placement.model);
+  sites = std::move(placement.sites);
+  return read_run_config(tree);
+}
+
+// "fnet is not causal" of "arena.yaml:10: fnet is not causal; mechanisms that are: …".
+std::string bare(const std::string& error, const Place& place) {
+  const auto start = place.str() + ": ";
+  const auto text = error.starts_with(start) ? error.substr(start.size()) : error;
+  return text.substr(0, text.find("; "));
+}
+
+// A mechanism that lacks what a task needs, or does not fit its model, has a cell that says so.
+// Everything else that is wrong is wrong with softmax too, or with the options of the mechanism,
+// and is the user's to mend.
+void configure(ArenaCell& cell, const Node& tree, const Node& attention) {
+  try {
+    cell.config = config_with(tree, attention, cell.sites);
+  } catch (const UserError& error) {
+    const auto* option = dynamic_cast<const OptionError*>(&error);
+    if (option && !option->key().empty()) throw;
+    check_readable(attention, model_of(tree), objective_of(tree));
+    std::vector<std::string> unused;
+    config_with(tree, Node::string("softmax"), unused);
+    cell.refusal = bare(error.what(), attention.place);
+  }
+}
+
+}  // namespace
+
+void check_folder_name(const std::string& name, const Place& place) {
+  check_name("name", name, place);
+  if (name.find('/') != std::string::npos)
+    throw UserError(place, fmt::format("name {} is no folder in runs/", quote(name)),
+                    "leave out '/', or give a folder with --out");
+}
+
+std::vector<ArenaCell> plan(const ArenaConfig& arena, const ArenaChoice& choice) {
+  std::vector<std::string> labels;
+  for (const auto& mechanism : arena.mechanisms) labels.push_back(label_of(mechanism));
+  check_names(arena, labels);
+  check_chosen(choice.mechanisms, labels, "--mechanisms");
+  check_chosen(choice.tasks, arena.tasks.keys(), "--tasks");
+  std::vector<int64_t> seeds = arena.seeds;
+  if (choice.seeds > 0) {
+    seeds.clear();
+    for (int64_t seed = 1; seed <= choice.seeds; ++seed) seeds.push_back(seed);
+  }
+  std::vector<ArenaCell> cells;
+  for (const auto& [task, own] : arena.tasks.entries)
+    for (size_t m = 0; m < labels.size(); ++m)
+      for (const auto seed : seeds) {
+        if (!wanted(choice.tasks, task) || !wanted(choice.mechanisms, labels[m])) continue;
+        auto tree = merged(arena.common, own);
+        if (!tree.find("task")) {
+          tree["task"] = Node::string(task);
+          tree["task"].place = own.place;
+        }
+        tree["seed"] = Node::integer(seed);
+        cells.push_back({.task = task, .label = labels[m], .seed = seed});
+        cells.back().folder =
+            fmt::format("cells/{}/{}/seed-{}", file_name(task), file_name(labels[m]), seed);
+        configure(cells.back(), tree, attention_of(arena.mechanisms[m]));
+      }
+  return cells;
+}
+
+}  // namespace longbow::arena

@@ -1,0 +1,85 @@
+#include "longbow/attention/h1d/clusters.h"
+
+#include <ATen/ATen.h>
+
+namespace longbow {
+namespace {
+
+// [B, H, n, D] -> [B, H, ceil(n / 2), D], sums of pairs.
+Tensor paired(const Tensor& x) {
+  const auto even = x.size(2) % 2 == 0 ? x : at::constant_pad_nd(x, {0, 0, 0, 1});
+  return even.unflatten(2, {-1, 2}).sum(3);
+}
+
+}  // namespace
+
+std::vector<ClusterSums> cluster_sums(const Heads& heads, const Mask& mask, int64_t levels) {
+  const auto type = wide(heads.q);
+  const int64_t n = heads.k.size(2);
+  const auto real = mask.keep.defined() ? mask.keep.to(type).unsqueeze(1).unsqueeze(-1)
+                                        : at::ones({1, 1, n, 1}, heads.k.options().dtype(type));
+  const auto of_real = [&](const Tensor& x) { return x.to(type) * real; };
+  std::vector<ClusterSums> sums = {{of_real(heads.q), of_real(heads.k), of_real(heads.v), real}};
+  for (int64_t l = 1; l < levels; ++l) {
+    const auto& fine = sums.back();
+    sums.push_back({mask.causal ? fine.q.slice(2, 0, std::nullopt, 2) : paired(fine.q),
+                    paired(fine.k), paired(fine.v), paired(fine.count)});
+  }
+  return sums;
+}
+
+void open_clusters(State& state, const Heads& empty, int64_t levels, int64_t slots) {
+  const int64_t b = empty.k.size(0), h = empty.k.size(1), d = empty.k.size(3);
+  const auto options = empty.k.options().dtype(wide(empty.k));
+  state.add("keys", {b, h, levels, slots, d}, options);
+  state.add("values", {b, h, levels, slots, d}, options);
+  state.add("queries", {b, h, levels, 1, d}, options);
+}
+
+Clusters grow_clusters(const Heads& heads, State& state, const Context& context) {
+  auto &keys = state.lane.at("keys"), &values = state.lane.at("values"),
+       &queries = state.lane.at("queries");
+  const int64_t b = keys.size(0), h = keys.size(1), levels = keys.size(2), slots = keys.size(3),
+                d = keys.size(4), tokens = heads.q.size(2);
+  const auto type = keys.scalar_type();
+  const auto options = context.positions.options();
+  const auto place = context.positions.expand({b, tokens}).unsqueeze(1);  // [B, 1, T]
+  const auto size = at::bitwise_left_shift(at::ones({levels, 1}, options),
+                                           at::arange(levels, options).view({-1, 1}));
+  const auto own = place.floor_divide(size);  // [B, L, T]
+  const auto& keep = context.mask.keep;
+  const auto real = keep.defined() ? keep : at::ones({b, tokens}, options.dtype(at::kBool));
+
+  // Which token enters which slot, [B, L, S, T]; a slot whose cluster begins holds an old one.
+  const auto slot = at::arange(slots, options);
+  const auto enters = (own.remainder(slots).unsqueeze(2) == slot.unsqueeze(1))
+                          .logical_and(real.unsqueeze(1).unsqueeze(1));
+  const auto begins =
+      enters.logical_and((own * size == place).unsqueeze(2)).any(-1, true).unsqueeze(1);
+  const auto add = [&](Tensor& lane, const Tensor& rows) {
+    lane = lane.masked_fill(begins, 0) +
+           enters.unsqueeze(1).to(type).matmul(rows.to(type).unsqueeze(2));
+  };
+  add(keys, heads.k);
+  add(values, heads.v);
+
+  // The first token of a cluster is a new one, or row 0, which stands for the open cluster so far.
+  const auto rows_at = [&](const Tensor& rows, const Tensor& index) {  // index [B, L or 1, T]
+    const auto by_row = index.unsqueeze(1).unsqueeze(-1);
+    return rows.gather(3, by_row.expand({b, h, levels, index.size(2), d}));
+  };
+  const auto first = (own * size - place.narrow(2, 0, 1) + 1).clamp_min(0);
+  const auto fresh = heads.q.to(type).unsqueeze(2).expand({b, h, levels, tokens, d});
+  const auto q = rows_at(at::cat({queries, fresh}, 3), first);
+  queries = rows_at(at::cat({queries, q}, 3), real.sum(1).view({b, 1, 1}));
+
+  const auto last = own.narrow(2, tokens - 1, 1);
+  const auto count = size.unsqueeze(-1).to(type);  // [L, 1, 1]
+  return {.own = own,
+          .index = last - (last - slot).remainder(slots),
+          .q = q,
+          .k = keys / count,
+          .v = values / count};
+}
+
+}  // namespace longbow

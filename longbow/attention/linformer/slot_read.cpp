@@ -1,0 +1,137 @@
+// With the weights p of a piece, and m the share that is not dropped over 1 - rate:
+//   y = (m p) v,   dv += (m p)^T dy,   ds = p * (dp - sum_r p dp) where dp = m (dy v^T),
+//   dx = ds k,   dk += ds^T x,   db += sum_i ds_i.
+#include "longbow/attention/linformer/slot_read.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/custom_class.h>
+
+#include <limits>
+#include <optional>
+
+namespace longbow {
+namespace {
+
+using torch::autograd::AutogradContext, torch::autograd::variable_list;
+
+struct Plan : torch::CustomClassHolder {
+  int64_t heads = 1, piece = 1;
+  Tensor hidden = {};  // [1 or B, 1 or N, 1 or H, R] bool, or undefined
+  double dropout = 0;  // 0 outside training
+  std::string site = "";
+  Random random = {};
+};
+
+// Tokens first … first + count - 1 of x [B, N, C], with keys [B, H R, C] and bias [B, 1, H R].
+class Piece {
+ public:
+  Piece(const Tensor& x, const Tensor& keys, const Tensor& bias, const Plan& plan, int64_t first)
+      : plan_(plan), first_(first), tokens_(x.size(1)), x_(of(x)) {
+    const auto k = keys.transpose(1, 2);
+    auto scores = bias.defined() ? at::baddbmm(bias, x_, k) : x_.bmm(k);
+    scores = scores.to(wide(scores)).unflatten(2, {plan.heads, -1});
+    if (plan.hidden.defined()) {
+      const auto& hidden = plan.hidden;
+      scores.masked_fill_(hidden.size(1) == 1 ? hidden : of(hidden),
+                          -std::numeric_limits<double>::infinity());
+      weights_ = at::_safe_softmax(scores, -1);
+    } else {
+      weights_ = scores.softmax(-1);
+    }
+    if (plan.dropout == 0) return;
+    auto noise = at::empty({x.size(0), x_.size(1), keys.size(1)}, x.options().dtype(at::kFloat));
+    plan.random.uniform_window(noise, tokens_, keys.size(1), first, 0, plan.site);
+    dropped_ = noise.lt(plan.dropout).view_as(weights_);
+  }
+
+  Tensor of(const Tensor& t) const {
+    return t.narrow(1, first_, std::min(plan_.piece, tokens_ - first_));
+  }
+  const Tensor& x() const { return x_; }
+  // What the values are read with, [B, n, H R]; over 1 - rate is left to the caller.
+  Tensor reading(at::ScalarType type) const {
+    return (dropped_.defined() ? weights_.masked_fill(dropped_, 0) : weights_).flatten(2).to(type);
+  }
+  // From the gradient of `reading` to that of the scores.
+  Tensor back(const Tensor& gradient) const {
+    auto dp = gradient.to(weights_.scalar_type()).view_as(weights_);
+    if (dropped_.defined()) dp = dp.masked_fill_(dropped_, 0);
+    return at::_softmax_backward_data(dp, weights_, -1, weights_.scalar_type())
+        .flatten(2)
+        .to(gradient.scalar_type());
+  }
+
+ private:
+  const Plan& plan_;
+  int64_t first_, tokens_;
+  Tensor x_, weights_, dropped_;
+};
+
+struct SlotRead : torch::autograd::Function<SlotRead> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& keys,
+                        const std::optional<Tensor>& given_bias, const Tensor& values,
+                        const c10::intrusive_ptr<Plan>& plan) {
+    const auto bias = given_bias.value_or(Tensor());
+    auto y = at::empty({x.size(0), x.size(1), values.size(2)}, x.options());
+    for (int64_t first = 0; first < x.size(1); first += plan->piece) {
+      const Piece piece(x, keys, bias, *plan, first);
+      auto rows = piece.of(y);
+      at::bmm_out(rows, piece.reading(x.scalar_type()), values);
+    }
+    context->save_for_backward({x, keys, bias, values});
+    context->saved_data["plan"] = at::IValue::make_capsule(plan);
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    TORCH_CHECK(!at::GradMode::is_enabled(),
+                "slots that are read in pieces have no second derivative");
+    const auto plan =
+        c10::static_intrusive_pointer_cast<Plan>(context->saved_data["plan"].toCapsule());
+    const auto saved = context->get_saved_variables();
+    const auto &x = saved[0], &keys = saved[1], &bias = saved[2], &values = saved[3];
+    const auto sums = x.options().dtype(wide(x));
+    const auto dx = at::empty_like(x), dk = at::zeros(keys.sizes(), sums),
+               dv = at::zeros(values.sizes(), sums);
+    const auto db = bias.defined() ? at::zeros(bias.sizes(), sums) : Tensor();
+    for (int64_t first = 0; first < x.size(1); first += plan->piece) {
+      const Piece piece(x, keys, bias, *plan, first);
+      const auto dy = piece.of(gradients[0]);
+      dv.add_(piece.reading(x.scalar_type()).transpose(1, 2).bmm(dy));
+      const auto ds = piece.back(dy.bmm(values.transpose(1, 2)));
+      auto rows = piece.of(dx);
+      at::bmm_out(rows, ds, keys);
+      dk.add_(ds.transpose(1, 2).bmm(piece.x()));
+      if (db.defined()) db.add_(ds.sum(1, true, db.scalar_type()));
+    }
+    return {dx, dk.to(x.scalar_type()), db.defined() ? db.to(x.scalar_type()) : db,
+            dv.to(x.scalar_type()), Tensor()};
+  }
+};
+
+// As many tokens as keep their weights in a cache, or keep a GPU busy while the next are prepared.
+int64_t suitable_piece(const Tensor& x, int64_t row) {
+  const int64_t weights = x.is_cuda() ? int64_t{1} << 24 : int64_t{1} << 18;
+  return std::clamp<int64_t>(weights / (row * x.size(0)), 16, std::max<int64_t>(x.size(1), 16));
+}
+
+}  // namespace
+
+Tensor read_slots(const Tensor& x, const ReadSlots& slots, const Weighing& weighing,
+                  const Context& context) {
+  const auto plan = c10::make_intrusive<Plan>();
+  plan->heads = slots.keys.size(1);
+  const auto keys = slots.keys.flatten(1, 2);
+  plan->piece = slots.piece > 0 ? slots.piece : suitable_piece(x, keys.size(1));
+  if (slots.visible.defined()) plan->hidden = slots.visible.logical_not().transpose(1, 2);
+  plan->dropout = weighing.training ? weighing.dropout : 0;
+  plan->site = weighing.path + ".dropout";
+  plan->random = context.random;
+  const auto values = slots.values.flatten(1, 2) * (1 / (1 - plan->dropout));
+  std::optional<Tensor> bias;
+  if (slots.bias.defined()) bias = slots.bias.flatten(1, 2).unsqueeze(1);
+  return SlotRead::apply(x, keys, bias, values, plan);
+}
+
+}  // namespace longbow

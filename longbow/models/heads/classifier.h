@@ -1,0 +1,47 @@
+#pragma once
+#include "longbow/models/encoder/encoder.h"
+#include "longbow/models/encoder/pooling.h"
+
+namespace longbow {
+
+struct ClassifierConfig {
+  EncoderConfig encoder = {};
+  Pooling pooling = Pooling::mean;
+  bool pooler = false;
+  int64_t head = 0;
+};
+template <class V>
+void fields(V& v, ClassifierConfig& c) {
+  fields(v, c.encoder);
+  v("pooling", c.pooling,
+    "of the tokens before the head; attention reads them with one learned query; none = an answer "
+    "for every token, which data with a target for each token needs");
+  v("pooler", c.pooler,
+    "a linear layer and tanh after the pooling; with `pooling: first` it is BERT's");
+  v("head", c.head, "width of a hidden layer in the head; 0 = none", at_least(0));
+}
+
+// What every classifier is made of: an encoder, a pooler over its tokens, and the layers of the
+// head.
+class ClassifierBase : public Part {
+ protected:
+  // The head reads `rows` pooled rows side by side.
+  ClassifierBase(const ClassifierConfig& config, int64_t vocabulary, int64_t classes, uint64_t seed,
+                 int64_t rows = 1);
+  Tensor encoded(const Tensor& tokens, Context& context);  // [B, N] -> [B, C], or [B, N, C]
+  Tensor answered(const Tensor& x) const;                  // [..., rows C] -> [..., classes]
+
+ private:
+  std::shared_ptr<Encoder> encoder_;
+  std::shared_ptr<Pooler> pooler_;
+  std::shared_ptr<Linear> hidden_, output_;
+};
+
+// [B, N] -> [B, classes], or [B, N, classes] without pooling.
+class Classifier : public ClassifierBase {
+ public:
+  Classifier(const ClassifierConfig& config, int64_t vocabulary, int64_t classes, uint64_t seed);
+  Tensor operator()(const Tensor& tokens, Context& context);
+};
+
+}  // namespace longbow

@@ -1,0 +1,127 @@
+#pragma once
+// Three levels, each a jacket over the one below: Attention (over heads), Mixer (over tokens),
+// Block (with residuals and feed-forward). A mechanism implements the lowest level that can express
+// it.
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "longbow/nn/contract/site.h"
+
+namespace longbow {
+
+// contents: what stands in a padded place is hidden, but how many there are matters (FNet).
+// visible: padded tokens change real ones, as they do in a library that an option reproduces.
+enum class Padding { invisible, contents, visible, refused };
+// rounded: exact up to rounding (FFT); frozen: exact once the discrete choices are fixed.
+enum class Future { refused, exact, rounded, frozen };
+
+// What a mechanism with given options keeps to. The laws check each line; calls beyond it throw.
+struct Promises {
+  Padding padding = Padding::invisible;
+  Future future = Future::refused;  // what a causal mask is worth
+  bool bidirectional = true;
+  bool cross = false;           // reads a memory of another length and width
+  bool globals = false;         // honours Mask::globals
+  bool decode = false;          // has a State
+  bool positional = false;      // knows where tokens stand, so is not permutation equivariant
+  bool rotary = false;          // has queries and keys that Site::rotary can turn
+  double time = 1, memory = 1;  // exponents of N
+};
+
+// A mixer's name tag: set by the table when it builds one.
+struct Label {
+  std::string name = "mixer";
+  Promises promises = {};
+  // The other mechanisms that keep a promise, for the message when this one does not.
+  std::function<std::string(bool (*)(const Promises&))> others = {};
+};
+
+class MixerImpl : public Part {
+ public:
+  // Checks the promises, aligns ragged rows, zeroes padded queries, and calls mix.
+  Tensor operator()(const Tensor& x, Context& context);  // x [B, N, C] -> [B, N, C]
+  // An empty state for `lanes` sequences of up to `capacity` tokens; a memory is read here, once.
+  void start(State& state, int64_t lanes, int64_t capacity, Context& context);
+  // x [B, T, C]: the next tokens of each lane; context.mask.keep [B, T] says which of them are
+  // real.
+  Tensor extend(const Tensor& x, State& state, Context& context);
+
+  void label(Label label) { label_ = std::move(label); }
+  const Promises& promises() const { return label_.promises; }
+  const std::string& name() const { return label_.name; }
+
+ protected:
+  virtual Tensor mix(const Tensor& x, Context& context) = 0;
+  virtual void open(State& state, int64_t lanes, int64_t capacity, Context& context);
+  virtual Tensor grow(const Tensor& x, State& state, Context& context);
+
+ private:
+  void check(const Tensor& x, const Context& context) const;
+  void refuse(const std::string& what, bool (*promise)(const Promises&)) const;
+  Label label_;
+};
+using Mixer = std::shared_ptr<MixerImpl>;
+
+// Queries, keys and values by head, with the tokens they came from: gates and controls need those.
+struct Heads {
+  Tensor q, k, v;    // [B, H, N, D], [B, H, M, D], [B, H, M, D]
+  Tensor x, source;  // [B, N, C], [B, M, Cm]
+};
+
+class AttentionImpl : public Part {
+ public:
+  virtual Tensor attend(const Heads& heads, Context& context) = 0;  // -> [B, H, N, D]
+  virtual void open(State& state, const Heads& empty, int64_t capacity, Context& context);
+  virtual Tensor grow(const Heads& heads, State& state, Context& context);
+};
+using Attention = std::shared_ptr<AttentionImpl>;
+
+// How what the heads read becomes tokens again.
+struct Output {
+  int64_t rank = 0;       // the projection goes through this width; 0 = in one step
+  bool projected = true;  // false: the heads beside each other are the output, so H D = C
+};
+
+// A mixer with query, key, value and output projections, registered under those names (the first
+// step of an output in two as output_in).
+class ProjectedMixer : public MixerImpl {
+ protected:
+  explicit ProjectedMixer(const Site& site, const Output& output = {});
+  Tensor merged(const Tensor& heads) const;  // [B, H, N, D] -> [B, N, C]
+  // Queries or keys turned by their positions where the site says so; a memory has none.
+  Tensor rotated(const Tensor& heads, const Context& context) const;
+  bool rotates() const { return rotary_.has_value(); }
+  // The output projection for weights p that are summed over heads: merged(p v) = finished(sum_h
+  // p_h outgoing(v)_h). outgoing: [B, H, R, D] -> [B, H, R, E]; E is 0 where nothing is projected.
+  int64_t outgoing_width() const;
+  Tensor outgoing(const Tensor& values) const;
+  Tensor finished(const Tensor& y) const;  // [B, N, E] -> [B, N, C]
+  int64_t heads_;
+  std::shared_ptr<Linear> query_, key_, value_;
+
+ private:
+  const Linear& first_output() const { return output_in_ ? *output_in_ : *output_; }
+  std::optional<Rotary> rotary_;
+  std::shared_ptr<Linear> output_in_, output_;
+};
+
+// Query, key, value and output projections around an attention.
+Mixer multi_head(const Site& site, Attention attention);
+
+// [B, N, H D] <-> [B, H, N, D]; channel c belongs to head c div D.
+Tensor split_heads(const Tensor& x, int64_t heads);
+Tensor merge_heads(const Tensor& x);
+
+class BlockImpl : public Part {
+ public:
+  virtual Tensor forward(const Tensor& x, Context& context) = 0;
+  virtual void start(State& state, int64_t lanes, int64_t capacity, Context& context) = 0;
+  virtual Tensor extend(const Tensor& x, State& state, Context& context) = 0;
+  // What the block adds to its first (0) or second (1) stream; null where it is not reversible.
+  using Branch = std::function<Tensor(int, const Tensor&, Context&)>;
+  virtual Branch branch() { return {}; }
+};
+using Block = std::shared_ptr<BlockImpl>;
+
+}  // namespace longbow

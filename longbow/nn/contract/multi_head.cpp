@@ -1,0 +1,124 @@
+#include <ATen/ATen.h>
+
+#include "longbow/nn/contract/mixer.h"
+
+namespace longbow {
+
+Tensor split_heads(const Tensor& x, int64_t heads) {
+  return x.unflatten(-1, {heads, -1}).transpose(1, 2);
+}
+Tensor merge_heads(const Tensor& x) {
+  return x.transpose(1, 2).flatten(-2);
+}
+
+ProjectedMixer::ProjectedMixer(const Site& site, const Output& output)
+    : heads_(site.shape.heads), rotary_(site.cross ? std::nullopt : site.rotary) {
+  const auto& shape = site.shape;
+  const int64_t source = site.source_width(), inner = shape.inner();
+  query_ = linear(site, "query", shape.width, inner);
+  key_ = linear(site, "key", source, inner);
+  value_ = linear(site, "value", source, inner);
+  TORCH_CHECK(output.projected || inner == shape.width, "without an output projection ", heads_,
+              " heads of width ", shape.head(), " must make up the model width ", shape.width);
+  TORCH_CHECK(output.projected || output.rank == 0,
+              "an output projection in two steps cannot be left out");
+  if (!output.projected) return;
+  if (output.rank > 0) output_in_ = linear(site, "output_in", inner, output.rank);
+  output_ = linear(site, "output", output.rank > 0 ? output.rank : inner, shape.width);
+}
+
+Tensor ProjectedMixer::merged(const Tensor& heads) const {
+  auto y = merge_heads(heads);
+  if (output_in_) y = (*output_in_)(y);
+  return output_ ? (*output_)(y) : y;
+}
+
+int64_t ProjectedMixer::outgoing_width() const {
+  return output_ ? first_output().weight.size(0) : 0;
+}
+Tensor ProjectedMixer::outgoing(const Tensor& values) const {
+  return values.matmul(first_output().weight.unflatten(1, {heads_, -1}).permute({1, 2, 0}));
+}
+Tensor ProjectedMixer::finished(const Tensor& y) const {
+  const auto& bias = first_output().bias;
+  const auto whole = bias.defined() ? y + bias : y;
+  return output_in_ ? (*output_)(whole) : whole;
+}
+
+// Real tokens stand first, so that those of unknown position are counted from the left.
+Tensor ProjectedMixer::rotated(const Tensor& heads, const Context& context) const {
+  if (!rotary_ || context.memory.defined()) return heads;
+  return (*rotary_)(heads,
+                    context.positions.defined()
+                        ? context.positions
+                        : at::arange(heads.size(2), heads.options().dtype(at::kLong)).unsqueeze(0));
+}
+
+namespace {
+
+class MultiHead : public ProjectedMixer {
+ public:
+  MultiHead(const Site& site, Attention attention)
+      : ProjectedMixer(site), width_(site.shape.head()) {
+    attention_ = register_module("attention", std::move(attention));
+  }
+
+ protected:
+  Tensor mix(const Tensor& x, Context& context) override {
+    const auto source = context.memory.defined() ? context.memory : x;
+    return merged(attention_->attend(
+        {rotated(split((*query_)(x)), context), rotated(split((*key_)(source)), context),
+         split((*value_)(source)), x, source},
+        context));
+  }
+
+  // With a memory, keys and values are projected once and every extension reads them as the forward
+  // pass would.
+  void open(State& state, int64_t lanes, int64_t capacity, Context& context) override {
+    if (!context.memory.defined()) {
+      const auto none = at::zeros({lanes, 0, query_->weight.size(1)}, query_->weight.options());
+      const auto heads = at::zeros({lanes, heads_, 0, width_}, query_->weight.options());
+      attention_->open(state, {heads, heads, heads, none, none}, capacity, context);
+      return;
+    }
+    const auto& memory = context.memory;
+    state.lane["memory"] = memory;
+    state.lane["memory_keys"] = split((*key_)(memory));
+    state.lane["memory_values"] = split((*value_)(memory));
+    if (context.mask.keep.defined()) state.lane["memory_keep"] = context.mask.keep;
+    for (const auto& [name, tensor] : state.lane) state.fill[name] = 0;
+  }
+
+  Tensor grow(const Tensor& x, State& state, Context& context) override {
+    const auto q = split((*query_)(x));
+    if (const auto memory = state.lane.find("memory"); memory != state.lane.end()) {
+      Context crossing = context;
+      crossing.memory = memory->second;
+      crossing.mask = {.query_keep = context.mask.keep};
+      if (state.lane.count("memory_keep")) crossing.mask.keep = state.lane.at("memory_keep");
+      const auto y = attention_->attend(
+          {q, state.lane.at("memory_keys"), state.lane.at("memory_values"), x, crossing.memory},
+          crossing);
+      context.carry = crossing.carry;
+      context.loss = crossing.loss;
+      return merged(y);
+    }
+    return merged(attention_->grow(
+        {rotated(q, context), rotated(split((*key_)(x)), context), split((*value_)(x)), x, x},
+        state, context));
+  }
+
+ private:
+  Tensor split(const Tensor& x) const { return split_heads(x, heads_); }
+
+  int64_t width_;
+  Attention attention_;
+};
+
+}  // namespace
+
+Mixer multi_head(const Site& site, Attention attention) {
+  return std::make_shared<MultiHead>(site, std::move(attention));
+}
+
+}  // namespace longbow

@@ -1,0 +1,102 @@
+#include "longbow/nn/contract/site.h"
+
+#include <ATen/ATen.h>
+
+#include "longbow/ops/affine.h"
+#include "longbow/ops/layer_norm.h"
+
+namespace longbow {
+
+namespace {
+
+Tensor of_shape(const Tensor& found, const std::string& key, at::IntArrayRef shape) {
+  TORCH_CHECK(found.sizes() == shape, "shared parameter ", key, " is ", found.sizes(),
+              ", but another layer wants ", shape);
+  return found;
+}
+
+}  // namespace
+
+Tensor Shared::parameter(const std::string& key, at::IntArrayRef shape,
+                         const std::function<Tensor()>& make) {
+  if (const auto* found = parameters_.find(key)) return of_shape(*found, key, shape);
+  return register_parameter(key, make());
+}
+
+Tensor Shared::buffer(const std::string& key, at::IntArrayRef shape,
+                      const std::function<Tensor()>& make) {
+  const auto own = named_buffers(/*recurse=*/false);
+  if (const auto* found = own.find(key)) return of_shape(*found, key, shape);
+  return register_buffer(key, make());
+}
+
+std::shared_ptr<Shared> Shared::child(const std::string& name) {
+  const auto own = named_children();
+  if (const auto* found = own.find(name)) return std::dynamic_pointer_cast<Shared>(*found);
+  return register_module(name, std::make_shared<Shared>());
+}
+
+Site Site::at(const std::string& name) const {
+  Site inner = *this;
+  inner.path = path.empty() ? name : path + "." + name;
+  return inner;
+}
+
+Tensor initial_normal(const Site& site, const std::string& name, at::IntArrayRef shape,
+                      double deviation) {
+  return Random::from_seed(site.seed).normal(shape, "init " + site.at(name).path).mul_(deviation);
+}
+
+Tensor shared_normal(const Site& site, const std::string& key, at::IntArrayRef shape,
+                     double deviation) {
+  Site stack = site;
+  stack.path = "";
+  return site.shared->parameter(key, shape,
+                                [&] { return initial_normal(stack, key, shape, deviation); });
+}
+
+Tensor initial_uniform(const Site& site, const std::string& name, at::IntArrayRef shape,
+                       double bound) {
+  return Random::from_seed(site.seed)
+      .uniform(shape, "init " + site.at(name).path)
+      .mul_(2 * bound)
+      .sub_(bound);
+}
+
+Tensor initial_matrix(const Site& site, const std::string& name, int64_t out, int64_t in) {
+  constexpr double kBertDeviation = 0.02;
+  if (site.init == "bert") return initial_normal(site, name, {out, in}, kBertDeviation);
+  TORCH_CHECK(site.init == "xavier" || site.init == "lra" || site.init == "paper", "unknown init '",
+              site.init, "'; one of: bert, xavier, lra, paper");
+  return initial_uniform(site, name, {out, in}, std::sqrt(6.0 / static_cast<double>(in + out)));
+}
+
+Tensor Part::parameter(const std::string& name, const Tensor& value, Hint hint) {
+  hints_[name] = hint;
+  return register_parameter(name, value);
+}
+
+std::shared_ptr<Linear> Part::linear(const Site& site, const std::string& name, int64_t in,
+                                     int64_t out) {
+  return register_module(name, std::make_shared<Linear>(site.at(name), in, out, site.bias));
+}
+
+Linear::Linear(const Site& site, int64_t in, int64_t out, bool with_bias) {
+  weight = parameter("weight", initial_matrix(site, "weight", out, in));
+  if (with_bias) bias = parameter("bias", at::zeros({out}), {.decay = false});
+}
+
+Tensor Linear::operator()(const Tensor& x) const {
+  return affine(x, weight, bias);
+}
+
+LayerNorm::LayerNorm(int64_t width, double epsilon) : epsilon_(epsilon) {
+  weight = parameter("weight", at::ones({width}), {.decay = false});
+  bias = parameter("bias", at::zeros({width}), {.decay = false});
+}
+
+Tensor LayerNorm::operator()(const Tensor& x) const {
+  return layer_norm(x, weight, bias, epsilon_);
+}
+
+}  // namespace longbow

@@ -1,0 +1,71 @@
+#include "longbow/nn/features/feature_attention.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "longbow/ops/causal_product.h"
+
+namespace longbow {
+namespace {
+
+// A column of ones beside v carries the sum of the weights through the same products.
+Tensor with_ones(const Tensor& v) {
+  return at::constant_pad_nd(v.to(wide(v)), {0, 1}, 1);
+}
+
+FeatureSums split(const Tensor& sums) {
+  const int64_t d = sums.size(-1) - 1;
+  return {sums.narrow(-1, 0, d), sums.narrow(-1, d, 1)};
+}
+
+// Few keys are read sooner by their weights than by their sums.
+bool few_keys(const Tensor& q, const Tensor& k, const Tensor& v) {
+  const int64_t n = q.size(2), m = k.size(2), r = k.size(3), d = v.size(3);
+  return n * m * (r + d) < (n + m) * r * d;
+}
+
+}  // namespace
+
+Tensor without_padding(const Tensor& key_features, const Tensor& keep) {
+  if (!keep.defined()) return key_features;
+  return key_features.masked_fill(keep.logical_not().unsqueeze(1).unsqueeze(-1), 0);
+}
+
+FeatureSums feature_sums(const Tensor& q, const Tensor& k, const Tensor& v, bool causal) {
+  const bool few = few_keys(q, k, v);
+  if (!causal && !few) {  // two products: a column of ones would spoil the alignment of the first
+    const auto sums = k.transpose(-2, -1).matmul(v.to(k.scalar_type()));
+    const auto total = k.sum(-2, true, wide(k)).to(q.scalar_type()).transpose(-2, -1);
+    return {q.matmul(sums), q.matmul(total)};
+  }
+  const auto values = with_ones(v);
+  if (few) {
+    const auto weights = q.to(wide(q)).matmul(k.to(wide(k)).transpose(-2, -1));
+    return split((causal ? weights.tril(k.size(2) - q.size(2)) : weights).matmul(values));
+  }
+  const int64_t extra = k.size(2) - q.size(2);  // pad or cut the queries in front
+  const auto wide_q = q.to(wide(q)), wide_k = k.to(wide(k));
+  if (extra == 0) return split(causal_product(wide_q, wide_k, values));
+  const auto square = at::constant_pad_nd(wide_q, {0, 0, extra, 0});
+  return split(at::constant_pad_nd(causal_product(square, wide_k, values), {0, 0, -extra, 0}));
+}
+
+void open_feature_sums(State& state, const Heads& empty, int64_t features) {
+  const auto& v = empty.v;
+  state.add("sums", {v.size(0), v.size(1), features, v.size(3) + 1}, v.options().dtype(wide(v)));
+}
+
+FeatureSums grow_feature_sums(const Tensor& q, const Tensor& k, const Tensor& v, State& state) {
+  auto& sums = state.lane.at("sums");
+  const auto values = with_ones(v);
+  const auto wide_q = q.to(wide(q)), wide_k = k.to(wide(k));
+  const auto y = wide_q.matmul(sums) + causal_product(wide_q, wide_k, values);
+  sums = sums + wide_k.transpose(-2, -1).matmul(values);
+  return split(y);
+}
+
+// In chunks, with G counted from the start of each, so that no exponent is positive.
+}  // namespace longbow

@@ -1,0 +1,42 @@
+#pragma once
+// Attention by positive features that are known by their logarithms, phi(x) = exp(l): sums over
+// keys are kept relative to the largest exponent among them, so that nothing overflows. Under a
+// causal mask that is a running maximum.
+#include "longbow/nn/features/feature_attention.h"
+
+namespace longbow {
+
+// With x' = D^(-1/4) x and Omega [1 or H, rows, D]: u = Omega x', where mirrored -u beside it, and
+// |x'|^2 / 2. float32 at least.
+struct Projected {
+  Tensor u;     // [B, H, N, R]
+  Tensor half;  // [B, H, N, 1]
+};
+Projected project(const Tensor& x, const Tensor& omega, bool mirrored);
+
+// l_r = u_r - |x'|^2 / 2 - log(R) / 2. For normal rows E[phi(q) . phi(k)] = exp(q . k / sqrt D).
+Tensor log_features(const Tensor& x, const Tensor& omega, bool mirrored);
+// D ln D, at least 1; an even number where mirrored.
+int64_t usual_features(int64_t width, bool mirrored);
+
+// A padded key has the feature 0: minus infinity.
+Tensor without_padded_logs(const Tensor& key_logs, const Tensor& keep);
+
+constexpr double kNothingSeen = -1e30;  // a largest exponent before the first key
+
+// sum_j phi(q_i) . phi(k_j) [v_j, 1] = exp(query_peak + key_peak) [values, weights]; the peaks are
+// constants to the gradient.
+struct PositiveSums {
+  FeatureSums sums;
+  Tensor q;           // [B, H, N, R], phi(q) / exp(query_peak)
+  Tensor query_peak;  // [B, H, N, 1]
+  Tensor key_peak;    // [B, H, N or 1, 1]
+};
+// Causal sums are aligned at the end when N != M.
+PositiveSums positive_sums(const Tensor& query_logs, const Tensor& key_logs, const Tensor& v,
+                           bool causal);
+void open_positive_sums(State& state, const Heads& empty, int64_t features);
+PositiveSums grow_positive_sums(const Tensor& query_logs, const Tensor& key_logs, const Tensor& v,
+                                State& state);
+
+}  // namespace longbow

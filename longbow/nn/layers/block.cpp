@@ -1,0 +1,243 @@
+#include "longbow/nn/layers/block.h"
+
+#include <ATen/ATen.h>
+
+#include <string_view>
+
+#include "longbow/core/option_error.h"
+#include "longbow/nn/contract/recompute.h"
+
+namespace longbow {
+namespace {
+
+// What mixers beside each other carry together: its names begin so.
+constexpr std::string_view kCommon = "all.";
+
+// What one of several mixers sees of the context: its own part of what is carried and what all
+// carry, and the tokens or the memory.
+class Share {
+ public:
+  Share(const Mixing& mixing, Context& whole) : prefix_(mixing.name + "."), whole_(whole) {
+    inner = whole;
+    inner.carry.clear();
+    for (const auto& [key, value] : whole.carry) {
+      if (key.starts_with(prefix_)) inner.carry[key.substr(prefix_.size())] = value;
+      if (key.starts_with(kCommon)) inner.carry[key] = value;
+    }
+    if (!mixing.cross) inner.memory = Tensor();
+  }
+  // Keys are rows of the memory, queries are tokens.
+  void cross_mask() {
+    const auto& tokens = whole_.mask;
+    inner.mask = {.ragged = tokens.ragged,
+                  .keep = whole_.memory_keep,
+                  .query_keep = tokens.query_keep.defined() ? tokens.query_keep : tokens.keep};
+  }
+  void give_back() {
+    for (const auto& [key, value] : inner.carry)
+      whole_.carry[key.starts_with(kCommon) ? key : prefix_ + key] = value;
+    whole_.loss = inner.loss;
+  }
+  Context inner;
+
+ private:
+  std::string prefix_;
+  Context& whole_;
+};
+
+class ResidualBlock : public BlockImpl {
+ public:
+  ResidualBlock(const Site& site, const std::vector<Mixing>& mixers, const BlockConfig& config)
+      : config_(config), path_(site.path), shared_(site.shared), several_(mixers.size() > 1) {
+    const bool feeds = config.feed_forward.kind != FeedForwardKind::none;
+    for (const auto& mixing : mixers) {
+      if (!mixing.mixer) continue;
+      mixers_.push_back(mixing);
+      register_module(mixing.name, mixing.mixer);
+      add_residual(mixing.name, site.shape.width);
+    }
+    check_block(config, site.shape.width, !mixers_.empty());
+    if (!mixers_.empty() && config.convolution.width > 0)
+      convolution_ = register_module(
+          "convolution",
+          std::make_shared<ShortConvolution>(site.at("convolution"), config.convolution.width));
+    if (!feeds) return;
+    feed_forward_ = register_module(
+        "feed_forward",
+        std::make_shared<FeedForward>(site.at("feed_forward"), config.feed_forward));
+    add_residual("feed_forward", site.shape.width);
+  }
+
+  Tensor forward(const Tensor& x, Context& context) override {
+    if (config_.recompute != Recompute::block || !is_training()) return run(x, context);
+    return recomputed([this](const Tensor& t, Context& c) { return run(t, c); }, x, context,
+                      tensors_of(*this));
+  }
+
+  void start(State& state, int64_t lanes, int64_t capacity, Context& context) override {
+    if (several_) {
+      state = {};
+      for (const auto& mixing : mixers_) {
+        Share part(mixing, context);
+        if (mixing.cross) part.cross_mask();
+        mixing.mixer->start(state.child[mixing.name], lanes, capacity, part.inner);
+        part.give_back();
+      }
+    } else if (!mixers_.empty()) {
+      mixers_[0].mixer->start(state, lanes, capacity, context);
+    }
+    if (convolution_) convolution_->start(state, lanes);
+  }
+
+  Tensor extend(const Tensor& x, State& state, Context& context) override {
+    return joined(x, context, [&](size_t place, const Tensor& input) {
+      const auto& mixing = mixers_[place];
+      const auto t =
+          place == 0 && convolution_ ? convolution_->extend(input, state, context) : input;
+      if (!several_) return mixing.mixer->extend(t, state, context);
+      Share part(mixing, context);
+      const auto y = mixing.mixer->extend(t, state.child.at(mixing.name), part.inner);
+      part.give_back();
+      return y;
+    });
+  }
+
+  Branch branch() override {
+    if (config_.residual != Residual::reversible) return {};
+    return [this](int place, const Tensor& x, Context& context) {
+      if (place > 0) return fed(x, context);
+      return mixed_branch(x, context,
+                          [&](size_t which, const Tensor& t) { return mixed(which, t, context); });
+    };
+  }
+
+ private:
+  // Around one sub-layer: the mixers, then the feed-forward layer.
+  struct Joint {
+    std::string name;
+    std::shared_ptr<LayerNorm> norm;
+    Tensor alpha;
+  };
+
+  void add_residual(const std::string& name, int64_t width) {
+    Joint joint = {.name = name, .norm = {}, .alpha = {}};
+    if (config_.residual == Residual::rezero)
+      joint.alpha =
+          parameter(name + "_scale", at::full({1}, config_.rezero_start), {.decay = false});
+    else
+      joint.norm =
+          register_module(name + "_norm", std::make_shared<LayerNorm>(width, config_.norm_epsilon));
+    joints_.push_back(joint);
+  }
+
+  Tensor run(const Tensor& x, Context& context) {
+    return joined(x, context,
+                  [&](size_t place, const Tensor& t) { return mixed(place, t, context); });
+  }
+
+  // The sub-layers after one another; mix(i, x) is what mixer i does.
+  template <class F>
+  Tensor joined(const Tensor& x, Context& context, const F& mix) {
+    if (config_.residual == Residual::reversible) {
+      const auto streams = x.chunk(2, -1);
+      const auto y = streams[0] + mixed_branch(streams[1], context, mix);
+      return at::cat({y, streams[1] + fed(y, context)}, -1);
+    }
+    auto y = x;
+    for (size_t i = 0; i < mixers_.size(); ++i)
+      y = summed(i, y, added_by_mixer(i, y, context, mix));
+    return feed_forward_ ? summed(mixers_.size(), y, fed(y, context)) : y;
+  }
+
+  // What all mixers together add to the first stream; each reads the second one and what those
+  // before it added.
+  template <class F>
+  Tensor mixed_branch(const Tensor& x, Context& context, const F& mix) {
+    auto sum = added_by_mixer(0, x, context, mix);
+    for (size_t i = 1; i < mixers_.size(); ++i)
+      sum = sum + added_by_mixer(i, x + sum, context, mix);
+    return sum;
+  }
+
+  template <class F>
+  Tensor added_by_mixer(size_t place, const Tensor& x, Context& context, const F& mix) {
+    return added(place, x, context, [&](const Tensor& t) { return mix(place, t); });
+  }
+
+  // What a sub-layer adds to the stream.
+  template <class F>
+  Tensor added(size_t place, const Tensor& x, Context& context, const F& body) {
+    const bool first =
+        config_.residual == Residual::pre_norm || config_.residual == Residual::reversible;
+    const auto& joint = joints_[place];
+    return dropout(body(first ? (*joint.norm)(x) : x), config_.dropout, is_training(), context,
+                   path_ + "." + joint.name + ".dropout");
+  }
+
+  Tensor fed(const Tensor& x, Context& context) {
+    return added(mixers_.size(), x, context,
+                 [&](const Tensor& t) { return (*feed_forward_)(t, context); });
+  }
+
+  Tensor summed(size_t place, const Tensor& x, const Tensor& y) const {
+    const auto& joint = joints_[place];
+    if (config_.residual == Residual::rezero) return x + joint.alpha * y;
+    return config_.residual == Residual::pre_norm ? x + y : (*joint.norm)(x + y);
+  }
+
+  Tensor mixed(size_t place, const Tensor& input, Context& context) {
+    const auto& mixing = mixers_[place];
+    const auto x = place == 0 && convolution_ ? (*convolution_)(input, context) : input;
+    if (!several_) return mixed_by(*mixing.mixer, x, context);
+    Share part(mixing, context);
+    if (mixing.cross) part.cross_mask();
+    const auto y = mixed_by(*mixing.mixer, x, part.inner);
+    part.give_back();
+    return y;
+  }
+
+  Tensor mixed_by(MixerImpl& mixer, const Tensor& x, Context& context) {
+    if (config_.recompute != Recompute::attention || !is_training()) return mixer(x, context);
+    return recomputed([&mixer](const Tensor& t, Context& c) { return mixer(t, c); }, x, context,
+                      tensors_of(mixer));
+  }
+
+  // The second run must find the gradients of what layers share, too.
+  std::vector<Tensor> tensors_of(const Module& module) const {
+    auto all = module.parameters();
+    if (!shared_) return all;
+    const auto more = shared_->parameters();
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+
+  BlockConfig config_;
+  std::string path_;
+  std::shared_ptr<Shared> shared_;
+  bool several_;
+  std::vector<Mixing> mixers_;
+  std::shared_ptr<ShortConvolution> convolution_;  // before the first of them
+  std::shared_ptr<FeedForward> feed_forward_;
+  std::vector<Joint> joints_;  // in their order
+};
+
+}  // namespace
+
+void check_block(const BlockConfig& config, int64_t width, bool mixes) {
+  const bool feeds = config.feed_forward.kind != FeedForwardKind::none;
+  require_option(config.residual != Residual::reversible || (mixes && feeds), "residual",
+                 "is reversible, which needs a mixer and a feed-forward layer",
+                 "take another residual");
+  check_feed_forward(config.feed_forward, width);
+}
+
+Block residual(const Site& site, Mixer mixer, const BlockConfig& config) {
+  return residual(site, std::vector<Mixing>{{"mixer", config.mixes ? std::move(mixer) : nullptr}},
+                  config);
+}
+
+Block residual(const Site& site, const std::vector<Mixing>& mixers, const BlockConfig& config) {
+  return std::make_shared<ResidualBlock>(site, mixers, config);
+}
+
+}  // namespace longbow

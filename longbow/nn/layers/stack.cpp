@@ -1,0 +1,217 @@
+#include "longbow/nn/layers/stack.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+namespace longbow {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// Inputs of the node: x, memory, carry values, parameters. Outputs: both streams, loss (or
+// nothing), carry values.
+struct Run : torch::CustomClassHolder {
+  std::vector<Block> blocks;
+  std::shared_ptr<Shared> shared;
+  Context context;
+  Choices choices;
+  std::vector<std::string> carried, produced;
+  std::vector<Tensors> carries;  // what entered each block
+  bool has_memory = false, has_loss = false;
+};
+
+Tensor leaf(const Tensor& x) {
+  return x.defined() && x.is_floating_point() ? x.detach().requires_grad_() : x;
+}
+
+Tensor plus(const Tensor& sum, const Tensor& term) {
+  if (!sum.defined()) return term;
+  return term.defined() ? sum + term : sum;
+}
+
+// Gradients of everything that a walk back through the blocks meets, by tensor.
+class Gathered {
+ public:
+  // Back through one branch: `roots` with their gradients, to the leaves and parameters.
+  variable_list through(const std::vector<std::pair<Tensor, Tensor>>& roots,
+                        const variable_list& leaves, const std::vector<Tensor>& parameters) {
+    variable_list from, seeds, wanted = leaves;
+    for (const auto& [root, seed] : roots)
+      if (root.defined() && seed.defined() && root.requires_grad()) {
+        from.push_back(root);
+        seeds.push_back(seed);
+      }
+    for (const auto& parameter : parameters)
+      if (parameter.requires_grad()) wanted.push_back(parameter);
+    if (from.empty()) return variable_list(leaves.size());
+    auto found = torch::autograd::grad(from, wanted, seeds, false, false, /*allow_unused=*/true);
+    for (size_t i = leaves.size(); i < wanted.size(); ++i) {
+      auto& sum = sums_[wanted[i].unsafeGetTensorImpl()];
+      sum = plus(sum, found[i]);
+    }
+    found.resize(leaves.size());
+    return found;
+  }
+  Tensor of(const Tensor& parameter) const {
+    const auto found = sums_.find(parameter.unsafeGetTensorImpl());
+    return found == sums_.end() ? Tensor() : found->second;
+  }
+
+ private:
+  std::map<const void*, Tensor> sums_;
+};
+
+struct Reversed : torch::autograd::Function<Reversed> {
+  static variable_list forward(AutogradContext* node, const c10::intrusive_ptr<Run>& run,
+                               at::TensorList given) {
+    const auto inputs = given.vec();
+    Context inner = run->context;
+    inner.loss = Tensor();
+    run->choices.mode = Choices::Mode::record;
+    if (!inner.choices) inner.choices = &run->choices;
+    Tensor first = inputs[0], second = inputs[0];
+    {
+      const at::AutoGradMode off(false);
+      for (const auto& block : run->blocks) {
+        run->carries.push_back(inner.carry);
+        const auto branch = block->branch();
+        first = first + branch(0, second, inner);
+        second = second + branch(1, first, inner);
+      }
+    }
+    run->has_loss = inner.loss.defined();
+    variable_list outputs = {first, second};
+    if (run->has_loss) outputs.push_back(inner.loss);
+    for (const auto& [key, value] : inner.carry) {
+      run->produced.push_back(key);
+      outputs.push_back(value);
+    }
+    auto saved = inputs;
+    saved.push_back(first);
+    saved.push_back(second);
+    node->save_for_backward(saved);
+    node->saved_data["run"] = c10::IValue::make_capsule(run);
+    return outputs;
+  }
+
+  static variable_list backward(AutogradContext* node, const variable_list& gradients) {
+    const auto run = c10::static_intrusive_pointer_cast<Run>(node->saved_data["run"].toCapsule());
+    auto inputs = node->get_saved_variables();
+    auto second = inputs.back();
+    inputs.pop_back();
+    auto first = inputs.back();
+    inputs.pop_back();
+    auto d_first = gradients[0], d_second = gradients[1], d_memory = Tensor();
+    size_t next = 2;
+    const auto d_loss = run->has_loss ? gradients[next++] : Tensor();
+    Tensors d_carry;
+    for (const auto& key : run->produced) d_carry[key] = gradients[next++];
+
+    run->choices.mode = Choices::Mode::replay;
+    const auto shared = run->shared ? run->shared->parameters() : std::vector<Tensor>();
+    Gathered gathered;
+    for (size_t i = run->blocks.size(); i-- > 0;) {
+      const at::AutoGradMode on(true);
+      const auto branch = run->blocks[i]->branch();
+      auto parameters = run->blocks[i]->parameters();
+      parameters.insert(parameters.end(), shared.begin(), shared.end());
+      Context inner = run->context;
+      inner.loss = Tensor();
+      inner.recomputing = true;
+      if (!inner.choices) inner.choices = &run->choices;
+      inner.memory = leaf(run->context.memory);
+      inner.carry = run->carries[i];
+      for (auto& [key, value] : inner.carry) value = leaf(value);
+      const auto entered = inner.carry;
+
+      // second = before + branch(1, first), then first = before + branch(0, second).
+      const auto y = leaf(first);
+      Context feeding = inner;
+      const auto fed = branch(1, y, feeding);
+      d_first = plus(
+          d_first, gathered.through({{fed, d_second}, {feeding.loss, d_loss}}, {y}, parameters)[0]);
+      second = (second - fed).detach();
+      const auto x = leaf(second);
+      const auto mixed = branch(0, x, inner);
+      std::vector<std::pair<Tensor, Tensor>> roots = {{mixed, d_first}, {inner.loss, d_loss}};
+      for (const auto& [key, value] : inner.carry) roots.emplace_back(value, d_carry[key]);
+      variable_list leaves = {x};
+      if (run->has_memory) leaves.push_back(inner.memory);
+      for (const auto& [key, value] : entered)
+        if (value.requires_grad()) leaves.push_back(value);
+      const auto found = gathered.through(roots, leaves, parameters);
+      d_second = plus(d_second, found[0]);
+      size_t at = 1;
+      if (run->has_memory) d_memory = plus(d_memory, found[at++]);
+      d_carry.clear();
+      for (const auto& [key, value] : entered)
+        if (value.requires_grad()) d_carry[key] = found[at++];
+      first = (first - mixed).detach();
+    }
+
+    variable_list result = {Tensor(), plus(d_first, d_second)};
+    if (run->has_memory) result.push_back(d_memory);
+    for (const auto& key : run->carried) result.push_back(d_carry[key]);
+    while (result.size() < inputs.size() + 1)
+      result.push_back(gathered.of(inputs[result.size() - 1]));
+    return result;
+  }
+};
+
+}  // namespace
+
+Stack::Stack(std::vector<Block> blocks, std::shared_ptr<Shared> shared)
+    : blocks_(std::move(blocks)), shared_(std::move(shared)) {
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    register_module(std::to_string(i), blocks_[i]);
+    TORCH_CHECK(!blocks_[i]->branch() == !blocks_[0]->branch(),
+                "a stack is reversible as a whole or not at all");
+  }
+}
+
+Tensor Stack::operator()(const Tensor& x, Context& context) {
+  const bool reversible = !blocks_.empty() && blocks_[0]->branch();
+  if (reversible && is_training() && at::GradMode::is_enabled()) return reversed_later(x, context);
+  auto y = reversible ? at::cat({x, x}, -1) : x;
+  for (const auto& block : blocks_) y = block->forward(y, context);
+  return reversible ? y.unflatten(-1, {2, -1}).mean(-2) : y;
+}
+
+Tensor Stack::reversed_later(const Tensor& x, Context& context) {
+  auto run = c10::make_intrusive<Run>();
+  run->blocks = blocks_;
+  run->shared = shared_;
+  run->context = context;
+  variable_list inputs = {x};
+  if ((run->has_memory = context.memory.defined())) inputs.push_back(context.memory);
+  for (const auto& [key, value] : context.carry) {
+    run->carried.push_back(key);
+    inputs.push_back(value);
+  }
+  for (const auto& parameter : parameters()) inputs.push_back(parameter);
+  if (shared_)
+    for (const auto& parameter : shared_->parameters()) inputs.push_back(parameter);
+  const auto outputs = Reversed::apply(run, at::TensorList(inputs));
+  size_t i = 2;
+  if (run->has_loss) context.add_loss(outputs[i++]);
+  for (const auto& key : run->produced) context.carry[key] = outputs[i++];
+  return (outputs[0] + outputs[1]) / 2;
+}
+
+void Stack::start(State& state, int64_t lanes, int64_t capacity, Context& context) {
+  state = {};
+  for (size_t i = 0; i < blocks_.size(); ++i)
+    blocks_[i]->start(state.child[std::to_string(i)], lanes, capacity, context);
+}
+
+Tensor Stack::extend(const Tensor& x, State& state, Context& context) {
+  const bool reversible = !blocks_.empty() && blocks_[0]->branch();
+  auto y = reversible ? at::cat({x, x}, -1) : x;
+  for (size_t i = 0; i < blocks_.size(); ++i)
+    y = blocks_[i]->extend(y, state.child.at(std::to_string(i)), context);
+  return reversible ? y.unflatten(-1, {2, -1}).mean(-2) : y;
+}
+
+}  // namespace longbow

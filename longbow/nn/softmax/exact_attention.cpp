@@ -1,0 +1,19 @@
+#include "longbow/nn/softmax/exact_attention.h"
+
+#include <ATen/ATen.h>
+
+namespace longbow {
+
+Tensor ExactAttention::attend(const Heads& heads, Context& context) {
+  if (context.maps) return AllPairs::attend(heads, context);
+  if (!drops()) return fused_attention(heads, context.mask, scale_);
+  return tiled_softmax(scaled(heads.q), heads.k, heads.v, Seen::by(context.mask), {}, weighing(),
+                       context)
+      .to(heads.v.scalar_type());
+}
+
+Tensor ExactAttention::read(const Heads& heads, const Seen& seen, Context& context) {
+  return softmax_read(heads.q * scale_, heads.k, heads.v, seen.pairs(heads), weighing(), context);
+}
+
+}  // namespace longbow

@@ -1,0 +1,304 @@
+#include "longbow/tensors/meter.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/function_schema.h>
+#include <ATen/record_function.h>
+#include <c10/core/CPUAllocator.h>
+
+#include <atomic>
+#include <cmath>
+#include <mutex>
+#include <unordered_map>
+#include <unordered_set>
+#ifdef LONGBOW_CUDA
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#endif
+
+namespace longbow {
+namespace {
+
+using at::Tensor;
+using Values = c10::ArrayRef<c10::IValue>;
+
+// Stands before LibTorch's own allocator, keeps the size of every block, and passes everything on.
+// Blocks from before its time carry their own deleter; should one come here after all, its size is
+// unknown and not counted.
+class CountingAllocator final : public c10::Allocator {
+ public:
+  static CountingAllocator& installed() {
+    static CountingAllocator* const allocator = [] {
+      auto* made = new CountingAllocator(c10::GetCPUAllocator());
+      c10::SetCPUAllocator(made, /*priority=*/255);
+      return made;
+    }();
+    return *allocator;
+  }
+
+  c10::DataPtr allocate(size_t bytes) override {
+    auto block = original_->allocate(bytes);
+    TORCH_INTERNAL_ASSERT(block.get() == block.get_context());
+    count(block.get(), static_cast<int64_t>(bytes));
+    TORCH_INTERNAL_ASSERT(block.compare_exchange_deleter(original_->raw_deleter(), release));
+    return block;
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return release; }
+  void copy_data(void* to, const void* from, size_t bytes) const override {
+    original_->copy_data(to, from, bytes);
+  }
+
+  void restart() {
+    const std::lock_guard lock(mutex_);
+    allocated_ = 0;
+    start_ = peak_ = live_;
+  }
+  int64_t allocated() const { return allocated_; }
+  int64_t peak() const { return peak_ - start_; }
+
+ private:
+  explicit CountingAllocator(c10::Allocator* original) : original_(original) {}
+
+  void count(void* block, int64_t bytes) {
+    if (!block) return;
+    const std::lock_guard lock(mutex_);
+    sizes_[block] = bytes;
+    allocated_ += bytes;
+    live_ += bytes;
+    peak_ = std::max(peak_, live_);
+  }
+
+  static void release(void* block) {
+    auto& self = installed();
+    {
+      const std::lock_guard lock(self.mutex_);
+      if (const auto found = self.sizes_.find(block); found != self.sizes_.end()) {
+        self.live_ -= found->second;
+        self.sizes_.erase(found);
+      }
+    }
+    self.original_->raw_deallocate(block);
+  }
+
+  c10::Allocator* original_;
+  std::mutex mutex_;
+  std::unordered_map<void*, int64_t> sizes_;
+  int64_t live_ = 0, start_ = 0, peak_ = 0, allocated_ = 0;
+};
+
+double elements(const c10::IValue& value) {
+  if (value.isTensor())
+    return value.toTensor().defined() ? static_cast<double>(value.toTensor().numel()) : 0;
+  double sum = 0;
+  if (value.isTensorList())
+    for (const auto& tensor : value.toTensorVector()) sum += static_cast<double>(tensor.numel());
+  return sum;
+}
+
+double elements(const Tensor& tensor) {
+  return static_cast<double>(tensor.numel());
+}
+
+double largest(Values values) {
+  double most = 0;
+  for (const auto& value : values) most = std::max(most, elements(value));
+  return most;
+}
+
+// Formulas for the operators whose cost is not their number of elements. `x` are the arguments, `y`
+// the results.
+using Formula = double (*)(Values x, Values y);
+
+double product(const Tensor& a, const Tensor& y) {
+  return 2 * elements(y) * static_cast<double>(a.size(-1));
+}
+
+double convolution(const Tensor& input, const Tensor& weight, const Tensor& output,
+                   bool transposed) {
+  const auto& sites = transposed ? input : output;
+  return 2 * elements(sites) * elements(weight) / static_cast<double>(weight.size(0));
+}
+
+double attention(const Tensor& q, const Tensor& k, int64_t length_dimension, double products) {
+  return products * 2 * elements(q) * static_cast<double>(k.size(length_dimension));
+}
+
+double transform(const Tensor& x, const Tensor& y, const c10::IValue& dimensions) {
+  const auto& longer = y.numel() > x.numel() ? y : x;
+  double depth = 0;
+  for (const int64_t d : dimensions.toIntVector())
+    depth += std::log2(std::max<double>(2, static_cast<double>(longer.size(d))));
+  return 5 * elements(longer) * depth;
+}
+
+const std::unordered_map<std::string, Formula>& formulas() {
+  static const Formula multiply = [](Values x, Values y) {
+    return product(x[0].toTensor(), y[0].toTensor());
+  };
+  static const Formula multiply_add = [](Values x, Values y) {
+    return product(x[1].toTensor(), y[0].toTensor());
+  };
+  static const Formula convolve = [](Values x, Values y) {
+    return convolution(x[0].toTensor(), x[1].toTensor(), y[0].toTensor(), x[6].toBool());
+  };
+  static const Formula convolve_backward = [](Values x, Values) {
+    return 2 * convolution(x[1].toTensor(), x[2].toTensor(), x[0].toTensor(), x[7].toBool());
+  };
+  static const Formula attend = [](Values x, Values) {
+    return attention(x[0].toTensor(), x[1].toTensor(), 2, 2);
+  };
+  static const Formula attend_backward = [](Values x, Values) {
+    return attention(x[1].toTensor(), x[2].toTensor(), 2, 5);
+  };
+  static const Formula flash = [](Values x, Values) {
+    return attention(x[0].toTensor(), x[1].toTensor(), 1, 2);
+  };
+  static const Formula flash_backward = [](Values x, Values) {
+    return attention(x[1].toTensor(), x[2].toTensor(), 1, 5);
+  };
+  static const Formula causal = [](Values x, Values) {
+    return 4 * elements(x[0]) * static_cast<double>(x[2].toTensor().size(-1));
+  };
+  static const Formula fourier = [](Values x, Values y) {
+    return transform(x[0].toTensor(), y[0].toTensor(), x[1]);
+  };
+  static const std::unordered_map<std::string, Formula> table = {
+      {"aten::mm", multiply},
+      {"aten::bmm", multiply},
+      {"aten::mv", multiply},
+      {"aten::dot", [](Values x, Values) { return 2 * elements(x[0]); }},
+      {"aten::addmm", multiply_add},
+      {"aten::baddbmm", multiply_add},
+      {"aten::addmv", multiply_add},
+      {"aten::convolution", convolve},
+      {"aten::convolution_backward", convolve_backward},
+      {"aten::_scaled_dot_product_flash_attention_for_cpu", attend},
+      {"aten::_scaled_dot_product_flash_attention", attend},
+      {"aten::_scaled_dot_product_efficient_attention", attend},
+      {"aten::_scaled_dot_product_cudnn_attention", attend},
+      {"aten::_scaled_dot_product_flash_attention_for_cpu_backward", attend_backward},
+      {"aten::_scaled_dot_product_flash_attention_backward", attend_backward},
+      {"aten::_scaled_dot_product_efficient_attention_backward", attend_backward},
+      {"aten::_scaled_dot_product_cudnn_attention_backward", attend_backward},
+      {"aten::_flash_attention_forward", flash},
+      {"aten::_flash_attention_backward", flash_backward},
+      {"aten::_fft_r2c", fourier},
+      {"aten::_fft_c2r", fourier},
+      {"aten::_fft_c2c", fourier},
+      {"longbow::causal_product", causal},
+  };
+  return table;
+}
+
+bool reduces(const std::string& name) {
+  static const std::unordered_set<std::string> names = {
+      "aten::sum",  "aten::mean", "aten::any",       "aten::all",
+      "aten::amax", "aten::amin", "aten::max",       "aten::min",
+      "aten::prod", "aten::norm", "aten::logsumexp", "aten::argmax",
+      "aten::var",  "aten::std",  "aten::topk",      "aten::linalg_vector_norm"};
+  return names.count(name) > 0;
+}
+
+bool is_view(const c10::FunctionSchema& schema) {
+  for (const auto& result : schema.returns())
+    if (const auto* alias = result.alias_info(); alias && !alias->isWrite()) return true;
+  return false;
+}
+
+// Operators call operators. A formula replaces what is inside; otherwise the inside counts, but at
+// least once each element. Fresh memory is free, also where it is filled to catch reads before a
+// write.
+double operations_of(const c10::FunctionSchema& schema, Values x, Values y, double inside) {
+  const auto& name = schema.name();
+  if (const auto formula = formulas().find(name); formula != formulas().end())
+    return formula->second(x, y);
+  if (name.rfind("aten::empty", 0) == 0 || name.rfind("aten::new_empty", 0) == 0) return 0;
+  if (is_view(schema) || name == "aten::_unsafe_view") return inside;
+  return std::max(inside, reduces(name) ? std::max(largest(x), largest(y)) : largest(y));
+}
+
+std::atomic<double>& operations() {
+  static std::atomic<double> count{0};
+  return count;
+}
+
+// One running operator. It notes its inputs while they are valid and settles when it ends.
+struct Call : at::ObserverContext {
+  Call* outer = nullptr;
+  std::vector<c10::IValue> inputs;
+  double inside = 0;
+};
+thread_local Call* current_call = nullptr;
+
+std::unique_ptr<at::ObserverContext> begin_call(const at::RecordFunction& function) {
+  auto call = std::make_unique<Call>();
+  call->inputs.assign(function.inputs().begin(), function.inputs().end());
+  call->outer = current_call;
+  current_call = call.get();
+  return call;
+}
+
+void end_call(const at::RecordFunction& function, at::ObserverContext* context) {
+  auto* call = static_cast<Call*>(context);
+  const auto schema = function.operator_schema();
+  const double cost = schema
+                          ? operations_of(*schema, call->inputs, function.outputs(), call->inside)
+                          : call->inside;
+  current_call = call->outer;
+  if (current_call)
+    current_call->inside += cost;
+  else
+    operations().fetch_add(cost);
+}
+
+// at::RecordFunction has one member more without NDEBUG, which LibTorch's release libraries do not
+// know of.
+#ifndef NDEBUG
+#error "compile with NDEBUG, as LibTorch was"
+#endif
+
+class OperationCounter {
+ public:
+  OperationCounter() {
+    operations() = 0;
+    handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(begin_call, end_call)
+                                             .needsInputs(true)
+                                             .needsOutputs(true)
+                                             .scopes({at::RecordScope::FUNCTION}));
+  }
+  ~OperationCounter() { at::removeCallback(handle_); }
+  OperationCounter(const OperationCounter&) = delete;
+  OperationCounter& operator=(const OperationCounter&) = delete;
+
+ private:
+  at::CallbackHandle handle_;
+};
+
+#ifdef LONGBOW_CUDA
+Usage measure_cuda(const std::function<void()>& body, c10::Device device) {
+  namespace cache = c10::cuda::CUDACachingAllocator;
+  const auto index = device.has_index() ? device.index() : c10::cuda::current_device();
+  const auto bytes = [&] { return cache::getDeviceStats(index).allocated_bytes[0]; };
+  cache::resetPeakStats(index);
+  const auto before = bytes();
+  const OperationCounter counter;
+  body();
+  const auto after = bytes();
+  return {after.allocated - before.allocated, after.peak - before.current, operations()};
+}
+#endif
+
+}  // namespace
+
+Usage measure(const std::function<void()>& body, c10::Device device) {
+#ifdef LONGBOW_CUDA
+  if (device.is_cuda()) return measure_cuda(body, device);
+#endif
+  TORCH_CHECK(device.is_cpu(), "measure: no counter for the memory of ", device);
+  auto& allocator = CountingAllocator::installed();
+  const OperationCounter counter;
+  allocator.restart();
+  body();
+  return {allocator.allocated(), allocator.peak(), operations()};
+}
+
+}  // namespace longbow

@@ -1,0 +1,162 @@
+#pragma once
+#include <array>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "longbow/core/fields.h"
+#include "longbow/train/optimizers/weights.h"
+
+namespace longbow {
+
+enum class Method {
+  adamw,
+  adam,
+  sgd,
+  adafactor,
+  adafactor_transformers,
+  rmsprop,
+  adagrad,
+  nadam,
+  radam
+};
+constexpr std::array<std::string_view, 9> names_of(Method) {
+  return {"adamw",   "adam",    "sgd",   "adafactor", "adafactor_transformers",
+          "rmsprop", "adagrad", "nadam", "radam"};
+}
+
+struct SgdConfig {
+  double momentum = 0, dampening = 0;
+  bool nesterov = false;
+};
+template <class V>
+void fields(V& v, SgdConfig& c) {
+  v("momentum", c.momentum, "share of the last move in the next one", range(0, 0.999999));
+  v("dampening", c.dampening, "share of a gradient that is left out of the next move", range(0, 1));
+  v("nesterov", c.nesterov, "look ahead along the momentum");
+}
+
+struct AdafactorConfig {
+  double decay_exponent = -0.8, epsilon = 0, smallest_scale = 1e-3, threshold = 1, beta1 = 0;
+  bool scale_parameter = true, relative_step = false, warmup_init = false;
+};
+template <class V>
+void fields(V& v, AdafactorConfig& c) {
+  v("decay_exponent", c.decay_exponent, "the mean of squares keeps 1 - step^exponent of itself",
+    range(-1, 0));
+  v("epsilon", c.epsilon,
+    "least root of a mean of squares, 0 = the epsilon of the type; transformers: added to the "
+    "squares, 0 = 1e-30",
+    at_least(0));
+  v("smallest_scale", c.smallest_scale, "least size of a weight that its rate is multiplied by",
+    at_least(0));
+  v("threshold", c.threshold, "largest root mean square of a move before the rate", above(0));
+  v("beta1", c.beta1, "transformers: decay of the mean of the moves; 0 = none", range(0, 0.999999));
+  v("scale_parameter", c.scale_parameter, "transformers: multiply the rate by the weight's size");
+  v("relative_step", c.relative_step,
+    "transformers: the rate is min(0.01, 1 / sqrt(step)); learning_rate and its decay are not "
+    "used");
+  v("warmup_init", c.warmup_init, "transformers: the 0.01 of relative_step is 1e-6 times the step");
+}
+
+struct RmspropConfig {
+  double alpha = 0.99, momentum = 0;
+  bool centered = false;
+};
+template <class V>
+void fields(V& v, RmspropConfig& c) {
+  v("alpha", c.alpha, "decay of the squared gradient mean", range(0, 0.999999));
+  v("momentum", c.momentum, "share of the last move in the next one", range(0, 0.999999));
+  v("centered", c.centered, "divide by the deviation instead of the root of the squared mean");
+}
+
+struct OptimizerConfig {
+  Method optimizer = Method::adamw;
+  double learning_rate = 1e-3, weight_decay = 0.01, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  double clip = 1;
+  bool amsgrad = false;
+  SgdConfig sgd = {};
+  AdafactorConfig adafactor = {};
+  RmspropConfig rmsprop = {};
+  double rate_decay = 0, momentum_decay = 4e-3;
+};
+template <class V>
+void fields(V& v, OptimizerConfig& c) {
+  v("optimizer", c.optimizer,
+    "what moves the weights: those of PyTorch, and Adafactor also as Hugging Face's transformers "
+    "has it");
+  v("learning_rate", c.learning_rate, "peak learning rate", above(0));
+  v("weight_decay", c.weight_decay,
+    "decoupled in adamw and both adafactors, else added to the gradient; biases, norms and rezero "
+    "scales have none",
+    at_least(0));
+  v("beta1", c.beta1, "decay of the mean of the gradients; adamw, adam, nadam, radam",
+    range(0, 0.999999));
+  v("beta2", c.beta2, "decay of the mean of their squares; adamw, adam, nadam, radam",
+    range(0, 0.999999));
+  v("epsilon", c.epsilon, "added to the root of the squared mean", above(0));
+  v("clip", c.clip,
+    "largest norm of all gradients together; larger ones are scaled down; 0 = no clipping",
+    at_least(0));
+  v("amsgrad", c.amsgrad, "adam, adamw: divide by the largest squared mean so far");
+  v("sgd", c.sgd, "options of sgd");
+  v("adafactor", c.adafactor, "options of adafactor and adafactor_transformers");
+  v("rmsprop", c.rmsprop, "options of rmsprop");
+  v("rate_decay", c.rate_decay, "adagrad: the rate is divided by 1 + this for every step done",
+    at_least(0));
+  v("momentum_decay", c.momentum_decay, "nadam: how fast the momentum grows to beta1", at_least(0));
+}
+
+// Clips the gradients and moves the weights. What changes from step to step comes as tensors on
+// the device, so that a captured step can be replayed.
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+  // One step. Gradients are multiplied by `scale` first, clipped, used and cleared; the norm before
+  // clipping is returned. A step whose gradients are not finite changes nothing when
+  // `skip_overflow`.
+  Tensor step(const Tensor& learning_rate, const Tensor& scale, bool skip_overflow = false);
+  Tensors state() const;  // by weight name, for a checkpoint
+  void load(const Tensors& state);
+
+ protected:
+  // Weights that are treated alike.
+  struct Group {
+    double decay, max_learning_rate;
+    std::vector<std::string> names;
+    std::vector<Tensor> values, gradients;
+    std::map<std::string, std::vector<Tensor>> kept;  // one tensor a weight, saved and loaded
+  };
+  Optimizer(const std::vector<Weight>& weights, const OptimizerConfig& config);
+  // Starts a kept tensor for every weight.
+  void keep(const std::string& kind, const std::function<Tensor(const Tensor& value)>& start);
+  void keep_zeros(const std::string& kind);
+  void keep_steps();  // "step", how many were done
+  // `skip` is 1 where nothing may change, or undefined.
+  virtual void update(Group& group, const Tensor& learning_rate, const Tensor& skip) = 0;
+  OptimizerConfig config_;
+  std::vector<Group> groups_;
+};
+
+// An optimiser whose `move` need not know of skipped steps: what it changed is put back.
+class Unguarded : public Optimizer {
+ protected:
+  using Optimizer::Optimizer;
+  void update(Group& group, const Tensor& learning_rate, const Tensor& skip) final;
+  // The rate has the type of the weights.
+  virtual void move(Group& group, const Tensor& learning_rate) = 0;
+};
+
+// The one that the config names.
+std::unique_ptr<Optimizer> make_optimizer(const std::vector<Weight>& weights,
+                                          const OptimizerConfig& config);
+
+using MakeOptimizer = std::unique_ptr<Optimizer>(const std::vector<Weight>& weights,
+                                                 const OptimizerConfig& config);
+MakeOptimizer make_adam, make_sgd, make_adafactor, make_rmsprop, make_adagrad, make_nadam,
+    make_radam;
+
+}  // namespace longbow

@@ -1,0 +1,68 @@
+#include <ATen/ATen.h>
+
+#include <filesystem>
+
+#include "longbow/core/file.h"
+#include "longbow/core/work.h"
+#include "longbow/tensors/safetensors.h"
+#include "longbow/train/run/checkpoint.h"
+#include "longbow/train/run/trainer.h"
+
+namespace longbow {
+namespace {
+
+// However the evaluation ends, training goes on as such.
+class Evaluating {
+ public:
+  explicit Evaluating(torch::nn::Module& model) : model_(model) { model_.eval(); }
+  ~Evaluating() { model_.train(); }
+  Evaluating(const Evaluating&) = delete;
+  Evaluating& operator=(const Evaluating&) = delete;
+
+ private:
+  torch::nn::Module& model_;
+};
+
+}  // namespace
+
+Evaluation evaluate(Task& task, const Dataset& data, const SamplerConfig& sampler,
+                    int64_t samples) {
+  at::NoGradGuard no_grad;
+  const Evaluating evaluating(task.model());
+  auto lengths = lengths_of(data);
+  if (samples > 0 && samples < data.size()) lengths.resize(static_cast<size_t>(samples));
+  SamplerConfig order = sampler;
+  order.shuffle = order.drop_last = false;
+  Sampler plan(lengths, order, 0);
+  Tensors sums;
+  Work work("evaluating", plan.batches_per_epoch());
+  for (int64_t i = 0; i < plan.batches_per_epoch(); ++i) {
+    work.reached(i);
+    // What is drawn in an evaluation (which tokens to mask) is the same every time.
+    const auto random = Random::from_seed(0, i, task.device());
+    const auto outcome = task.run(collate(data, plan.next()).to(task.device()), random);
+    for (const auto& [name, value] : outcome.sums) {
+      const auto term = value.to(at::kDouble);
+      sums[name] = sums.count(name) ? sums.at(name) + term : term;
+    }
+  }
+  for (auto& [name, sum] : sums) sum = sum.cpu();
+  return {task.metrics(sums), static_cast<int64_t>(sum_of(sums, "count"))};
+}
+
+FinishedRun open_run(const std::string& folder, at::Device device) {
+  const auto at = [&](const char* name) { return (std::filesystem::path(folder) / name).string(); };
+  if (!std::filesystem::exists(at("config.yaml")))
+    throw UserError(Place{folder, 0}, "is not a run folder: config.yaml is missing",
+                    "`longbow train` prints the folder it fills");
+  if (!std::filesystem::exists(at("model.safetensors")))
+    throw UserError(Place{folder, 0}, "holds no finished run: model.safetensors is missing",
+                    "finish it with `longbow train --resume`");
+  FinishedRun run = {.config = read_run_config(load_config(at("config.yaml"))), .task = {}};
+  run.task = make_task(run.config, device);
+  load_weights(run.task->model(), load_safetensors(at("model.safetensors")).tensors,
+               at("model.safetensors"));
+  return run;
+}
+
+}  // namespace longbow

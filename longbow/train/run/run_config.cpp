@@ -1,0 +1,114 @@
+#include "longbow/train/run/run_config.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+namespace fs = std::filesystem;
+
+namespace longbow {
+namespace {
+
+// What no single field can tell; `train` is the part of the tree, where there is one.
+void check_training(TrainConfig& config, const Node* train) {
+  const auto place_of = [&](const char* key) {
+    const auto* found = train ? train->find(key) : nullptr;
+    return found ? found->place : train ? train->place : Place{};
+  };
+  if (config.max_epochs > 0 && train && !train->find("max_steps")) config.max_steps = 0;
+  if (config.max_steps == 0 && config.max_epochs == 0)
+    throw UserError(place_of("max_steps"), "nothing says when training ends",
+                    "set train.max_steps or train.max_epochs");
+  const auto& schedule = config.schedule;
+  if (schedule.decay == Decay::one_cycle && schedule.warmup_steps > 0)
+    throw UserError(place_of("warmup_steps"), "one_cycle has no warm-up of its own",
+                    "leave train.warmup_steps out; train.one_cycle.rising is what it has instead");
+  if (schedule.decay == Decay::warm_restarts && schedule.decay_steps == 0)
+    throw UserError(place_of("decay"), "warm_restarts does not know how long its first fall is",
+                    "set train.decay_steps");
+  if (schedule.decay == Decay::multi_step && schedule.milestones.empty())
+    throw UserError(place_of("decay"), "multi_step does not know when to drop",
+                    "set train.milestones");
+  const auto& optimizer = config.optimizer;
+  if (optimizer.sgd.nesterov && (optimizer.sgd.momentum == 0 || optimizer.sgd.dampening > 0))
+    throw UserError(place_of("sgd"), "nesterov needs a momentum and no dampening",
+                    "set train.sgd.momentum");
+  if (optimizer.adafactor.warmup_init && !optimizer.adafactor.relative_step)
+    throw UserError(place_of("adafactor"), "warmup_init is a part of relative_step",
+                    "set train.adafactor.relative_step");
+}
+
+fs::path beside(const fs::path& path, const Place& place) {
+  return path.is_relative() && place.line > 0 ? fs::path(place.file).parent_path() / path : path;
+}
+
+}  // namespace
+
+std::string absolute_path(const std::string& path, const Place& place) {
+  return fs::absolute(beside(path, place)).lexically_normal().string();
+}
+
+RunConfig read_run_config(const Node& tree) {
+  auto config = read<RunConfig>(tree);
+  const auto* task = tree.find("task");
+  const Place place = task ? task->place : tree.place;
+  if (!task) throw UserError(place, "task is missing", "write task: listops");
+  const auto& source = find_data_source(config.task, place, "task");
+  if (config.objective.empty()) config.objective = source.objective;
+  const auto* objective = tree.find("objective");
+  const auto& kind = find_objective(config.objective, objective ? objective->place : place);
+  const auto* data = tree.find("data");
+  if (const auto* name = data ? data->find("name") : nullptr; name && name->text != config.task)
+    throw UserError(name->place,
+                    "data.name is '" + name->text + "', but the task is '" + config.task + "'",
+                    "leave data.name out");
+  config.data.name = config.task;
+  check_training(config.train, tree.find("train"));
+  config.model = kind.complete(config.model);
+  resolve_start(config, tree);
+  kind.check(config.model);
+  check_pretraining(config, tree);
+  if (const auto* path = data ? data->find("path") : nullptr; path && !config.data.path.empty()) {
+    const auto given = beside(config.data.path, path->place);
+    if (!fs::exists(given))
+      throw UserError(path->place, "data.path '" + given.string() + "' does not exist",
+                      "make it with `longbow data make " + config.task + " --out DIR`");
+    config.data.path = absolute_path(config.data.path, path->place);
+  }
+  return config;
+}
+
+int64_t total_steps(const TrainConfig& config, int64_t batches_per_epoch) {
+  if (config.max_epochs == 0) return config.max_steps;
+  const auto batches = std::ceil(config.max_epochs * static_cast<double>(batches_per_epoch));
+  const auto steps =
+      static_cast<int64_t>(std::ceil(batches / static_cast<double>(config.accumulate)));
+  return config.max_steps > 0 ? std::min(config.max_steps, steps) : steps;
+}
+
+StepConfig step_config(const RunConfig& config) {
+  const auto& train = config.train;
+  return {.precision = train.precision,
+          .optimizer = train.optimizer,
+          .average = train.average,
+          .graphs = train.graphs,
+          .anomaly = train.anomaly,
+          .nominal = static_cast<double>(train.sampler.batch_size * train.accumulate),
+          .seed = config.seed};
+}
+
+std::unique_ptr<Task> make_task(const RunConfig& config, at::Device device) {
+  auto splits = load_data(config.data);
+  fit_vocabulary(config.start, splits);
+  auto task = find_objective(config.objective)
+                  .make(splits, config.model,
+                        {.bucket = config.train.sampler.bucket,
+                         .seed = config.seed,
+                         .device = device,
+                         .normalise = config.train.normalise,
+                         .label_smoothing = config.train.label_smoothing});
+  freeze(config.start, task->model());
+  return task;
+}
+
+}  // namespace longbow

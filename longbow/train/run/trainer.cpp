@@ -1,0 +1,379 @@
+#include "longbow/train/run/trainer.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+
+#include "longbow/core/file.h"
+#include "longbow/core/interruption.h"
+#include "longbow/core/lock.h"
+#include "longbow/tensors/meter.h"
+#include "longbow/tensors/safetensors.h"
+#include "longbow/train/run/checkpoint.h"
+#include "longbow/train/run/run_log.h"
+#include "longbow/train/run/same_run.h"
+#include "longbow/train/step/feed.h"
+#include "longbow/train/step/readback.h"
+
+namespace fs = std::filesystem;
+
+namespace longbow {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::string checksum_of(const Splits& splits) {
+  std::string all;
+  for (const auto* split : {"train", "valid", "test"}) all += splits.checksums.at(split);
+  return sha256(all);
+}
+
+// Runs while the trainer trains, and stands still while it evaluates or saves.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double seconds) : before_(seconds) {}
+  double seconds() const { return before_ + (running_ ? seconds_since(start_) : 0); }
+  void pause() {
+    before_ = seconds();
+    running_ = false;
+  }
+  void go_on() {
+    start_ = Clock::now();
+    running_ = true;
+  }
+
+ private:
+  double before_;
+  Clock::time_point start_ = {};
+  bool running_ = false;
+};
+
+class Trainer {
+ public:
+  Trainer(const RunConfig& config, const TrainOptions& options, const Inheritance& inheritance)
+      : config_(config),
+        options_(options),
+        task_(make_task(config, options.device)),
+        feed_(task_->splits().train,
+              Sampler(lengths_of(*task_->splits().train), config.train.sampler, config.seed),
+              config.train.loader, config.train.resident, options.device),
+        step_(*task_, step_config(config)),
+        readback_(options.device),
+        total_(total_steps(config.train, feed_.batches_per_epoch())) {
+    prepare_folder();
+    if (now_.step == 0 && !inheritance.weights.empty()) take_over(inheritance);
+  }
+
+  Result run() {
+    info(fmt::format("{}: {} parameters, {} training samples{}, {}", options_.label,
+                     human_count(static_cast<double>(task_->parameter_count())),
+                     task_->splits().train->size(), feed_.resident() ? " on the GPU" : "",
+                     options_.out));
+    Progress bar(options_.label, total_, options_.progress, {.after = options_.after});
+    Stopwatch watch(now_.seconds);
+    try {
+      bool over = now_.unevaluated ? settle(watch) : is_over();
+      watch.go_on();
+      while (!over) {
+        step(bar, watch);
+        over = settle(watch);
+      }
+    } catch (const Interrupted&) {
+      bar.finish();
+      readback_.flush();
+      if (now_.step > 0) save();
+      throw;
+    }
+    bar.finish();
+    return conclude();
+  }
+
+ private:
+  bool every(int64_t steps) const { return steps > 0 && now_.step % steps == 0; }
+  std::string in_run(const char* name) const { return (fs::path(options_.out) / name).string(); }
+
+  bool out_of_time() const {
+    return config_.train.max_seconds > 0 && now_.seconds >= config_.train.max_seconds;
+  }
+  bool is_over() const {
+    const auto patience = config_.train.patience;
+    return now_.step >= total_ || out_of_time() || (patience > 0 && now_.stale >= patience);
+  }
+  Retention keep() const {
+    const auto& train = config_.train;
+    return {.newest = train.keep_checkpoints,
+            .every = train.keep_every,
+            .best = train.keep_best ? now_.best_step : 0};
+  }
+
+  // What is due after a step; true when training is over. An interruption leaves it for later.
+  bool settle(Stopwatch& watch) {
+    const auto& train = config_.train;
+    const bool ends = now_.step >= total_ || out_of_time();
+    now_.unevaluated = ends || every(train.evaluate_every);
+    const bool saves = ends || noted_signal() != 0 || every(train.checkpoint_every);
+    if (!now_.unevaluated && !saves) return false;
+    readback_.flush();
+    watch.pause();
+    now_.seconds = watch.seconds();
+    check_interruption();
+    const bool is_best = now_.unevaluated && validate();
+    now_.unevaluated = false;
+    if (saves || (is_best && train.keep_best) || is_over()) save();
+    watch.go_on();
+    return is_over();
+  }
+
+  void prepare_folder() {
+    const auto checkpoint = options_.resume ? newest_checkpoint(options_.out) : std::nullopt;
+    if (!options_.resume && fs::exists(in_run("metrics.jsonl")))
+      throw UserError(Place{options_.out, 0}, "holds a run already",
+                      "continue it with --resume, or choose another --out");
+    RunConfig resolved = config_;
+    resolved.model = task_->model_config();
+    const auto tree = written(resolved);
+    const auto data = checksum_of(task_->splits());
+    if (checkpoint) {
+      check_same_run(tree, in_run("config.yaml"), checkpoint->progressed, data);
+      now_ = checkpoint->progressed;
+      step_.weights().load(checkpoint->weights, options_.out);
+      step_.load(checkpoint->optimizer);
+      feed_.seek(now_.position);
+      saved_ = {now_.step, now_.unevaluated};
+    }
+    // Nothing has been written so far, and nothing is refused from here on.
+    now_.data = data;
+    if (options_.resume && !return_to(options_.out, now_, keep())) forget_best();
+    write_file(in_run("config.yaml"), to_yaml(tree));
+    Node model = resolved.model;
+    for (const auto& [key, value] : task_->model_card().entries) model[key] = value;
+    write_file(in_run("config.json"), to_json(model, 2) + "\n");
+    log_ = std::make_unique<RunLog>(options_.out, now_.step, config_.train.events);
+    log_->text("config", "```yaml\n" + to_yaml(tree) + "```");
+  }
+
+  void forget_best() {
+    warn(
+        fmt::format("{}: the best weights, of step {}, are lost; the next evaluation chooses again",
+                    options_.out, now_.best_step));
+    now_.best_step = now_.stale = 0;
+  }
+
+  void take_over(const Inheritance& from) {
+    auto weights = step_.weights().saved();
+    info(options_.label + ": " + move_weights(from.weights, weights, from.how).text());
+    step_.begin_with(weights, options_.out);
+  }
+
+  void step(Progress& bar, const Stopwatch& watch) {
+    check_interruption();
+    const auto& train = config_.train;
+    std::vector<Batch> batches;
+    int64_t padded = 0;
+    double tokens = 0;
+    for (int64_t i = 0; i < train.accumulate; ++i) {
+      batches.push_back(feed_.next());
+      padded = std::max(padded, batches.back().tokens.numel());
+      tokens += static_cast<double>(batches.back().real_tokens);
+    }
+    const double rate =
+        train.optimizer.learning_rate *
+        schedule_factor(train.schedule,
+                        {.step = now_.step + 1, .total = total_, .epoch = now_.position.epoch});
+    const auto work = [&] { step_.run(batches, now_.step * train.accumulate, rate); };
+    if (padded > largest_) {  // counting costs a little time, so only the largest batches are
+      largest_ = padded;
+      now_.peak_bytes =
+          std::max(now_.peak_bytes, static_cast<double>(measure(work, options_.device).peak_bytes));
+    } else {
+      work();
+    }
+    if (const auto found = step_.anomaly(); !found.empty())
+      throw std::runtime_error(fmt::format("step {}: {}", now_.step + 1, found));
+    for (const auto& module : task_->model().modules())
+      if (auto* part = dynamic_cast<Part*>(module.get())) part->after_step(now_.step);
+    now_.position = batches.back().after;
+    now_.tokens += tokens;
+    ++now_.step;
+    now_.seconds = watch.seconds();
+    report(bar, rate);
+  }
+
+  void report(Progress& bar, double rate) {
+    if (every(config_.train.log_every) || now_.step == total_ || now_.step == 1)
+      readback_.send(step_.sums(), [this, rate, at = now_](const Readback::Numbers& numbers) {
+        log(numbers, rate, at);
+      });
+    else
+      readback_.poll();
+    const auto fixed = [](double value) { return fmt::format("{:.4f}", value); };
+    const auto short_power = [](double value) { return fmt::format("{:.2e}", value); };
+    bar.update(now_.step, {{"loss", loss_, fixed},
+                           {"tok/s", now_.tokens / now_.seconds, human_count},
+                           {"lr", rate, short_power, /*minor=*/true},
+                           {"mem", now_.peak_bytes, human_bytes, /*minor=*/true}});
+  }
+
+  // A line of metrics.jsonl for the step whose numbers have arrived.
+  void log(const Readback::Numbers& numbers, double rate, const Progressed& at) {
+    Tensors sums;
+    for (const auto& [name, value] : numbers) sums[name] = at::full({}, value, at::kDouble);
+    loss_ = mean_of(sums, "loss", "weight");
+    if (!std::isfinite(loss_))
+      throw std::runtime_error(
+          fmt::format("the loss is {} at step {}; lower train.learning_rate", loss_, at.step));
+    std::vector<std::pair<std::string, double>> line = {{"loss", loss_}};
+    for (const auto& metric : task_->metrics(sums))
+      if (metric.name != "loss") line.emplace_back(metric.name, metric.value);
+    line.insert(line.end(), {{"learning_rate", rate},
+                             {"gradient_norm", numbers.at("gradient_norm")},
+                             {"tokens_per_second", at.tokens / at.seconds},
+                             {"seconds", at.seconds}});
+    log_->write("train", at.step, line);
+  }
+
+  void write_metrics(const char* split, const Evaluation& evaluation) {
+    std::vector<std::pair<std::string, double>> line;
+    for (const auto& metric : evaluation.metrics) line.emplace_back(metric.name, metric.value);
+    log_->write(split, now_.step, line);
+  }
+
+  // True when these weights are the best so far. A score that is not finite never is.
+  bool validate() {
+    const auto& train = config_.train;
+    const Averaged averaged(step_);
+    const auto found =
+        evaluate(*task_, *task_->splits().valid, train.sampler, train.evaluate_samples);
+    write_metrics("valid", found);
+    const auto& first = found.metrics.front();
+    const auto better_by = [&](double before) {
+      if (!std::isfinite(first.value)) return -std::numeric_limits<double>::infinity();
+      if (now_.best_step == 0) return std::numeric_limits<double>::infinity();
+      return first.larger_is_better ? first.value - before : before - first.value;
+    };
+    const bool counts = better_by(now_.mark) > train.min_delta, is_best = better_by(now_.best) > 0;
+    now_.stale = counts ? 0 : now_.stale + 1;
+    if (counts) now_.mark = first.value;
+    if (is_best) save_best(first.value);
+    tell(found, is_best);
+    return is_best;
+  }
+
+  void save_best(double score) {
+    require_finite_weights();
+    now_.best = score;
+    now_.best_step = now_.step;
+    save_safetensors(in_run("best.safetensors"), step_.weights().saved(),
+                     {{"format", "pt"}, {"step", std::to_string(now_.step)}});
+    now_.best_sha256 = sha256_of_file(in_run("best.safetensors"));
+  }
+
+  void tell(const Evaluation& found, bool is_best) const {
+    std::string scores;
+    for (const auto& metric : found.metrics)
+      scores += fmt::format("{}{} {:.4g}", scores.empty() ? "" : ", ", metric.name, metric.value);
+    const auto rank = is_best ? "the best so far"
+                      : now_.best_step == 0
+                          ? "not finite"
+                          : fmt::format("the best is {:.4g} at step {}", now_.best, now_.best_step);
+    info(fmt::format("{}: step {}: valid {} ({})", options_.label, now_.step, scores, rank));
+  }
+
+  // The only wait for the device is here, and only when something is saved.
+  void require_finite_weights() {
+    std::vector<Tensor> finite;
+    for (const auto& weight : step_.weights().all())
+      finite.push_back(at::isfinite(weight.value.detach()).all());
+    if (finite.empty() || at::stack(finite).all().item<bool>()) return;
+    throw std::runtime_error(
+        fmt::format("the weights are not finite at step {}; lower train.learning_rate", now_.step));
+  }
+
+  void save() {
+    const std::pair state(now_.step, now_.unevaluated);
+    if (saved_ == state) return;
+    require_finite_weights();
+    save_checkpoint(options_.out, now_, step_.weights().saved(), step_.state(), keep());
+    saved_ = state;
+  }
+
+  Result conclude() {
+    const bool chosen = now_.best_step > 0;
+    if (chosen) publish_best();
+    const auto& splits = task_->splits();
+    const auto valid = evaluate(*task_, *splits.valid, config_.train.sampler);
+    const auto test = evaluate(*task_, *splits.test, config_.train.sampler);
+    write_metrics("test", test);
+    const auto& score = test.metrics.front();
+    Result result = {.task = config_.task,
+                     .mechanism = mechanism_label(config_.model),
+                     .seed = static_cast<int64_t>(config_.seed),
+                     .metric = score.name,
+                     .larger_is_better = score.larger_is_better,
+                     .score = finite(score.value),
+                     .valid_score = finite(valid.metrics.front().value),
+                     .parameters = task_->parameter_count(),
+                     .steps = now_.step,
+                     .best_step = now_.best_step,
+                     .tokens_per_second = now_.seconds > 0 ? now_.tokens / now_.seconds : 0,
+                     .peak_bytes = now_.peak_bytes,
+                     .seconds = now_.seconds,
+                     .reason = ""};
+    if (!chosen) {
+      result.reason = fmt::format("no evaluation on valid gave a finite {}", score.name);
+      result.score = result.valid_score = {};
+    } else if (!result.score) {
+      result.reason = fmt::format("the {} on test is {}", score.name, score.value);
+    }
+    if (!result.reason.empty()) result.status = "FAIL";
+    write_file(in_run("results.json"), to_json(written(result), 2) + "\n");
+    return result;
+  }
+
+  static std::optional<double> finite(double value) {
+    return std::isfinite(value) ? std::optional(value) : std::nullopt;
+  }
+
+  void publish_best() {
+    const auto model = in_run("model.safetensors"), best = in_run("best.safetensors");
+    if (fs::exists(best)) fs::rename(best, model);
+    fs::remove(best);  // where both were names of one file, the rename has done nothing
+    load_weights(task_->model(), load_safetensors(model).tensors, options_.out);
+  }
+
+  RunConfig config_;
+  TrainOptions options_;
+  std::unique_ptr<Task> task_;
+  Feed feed_;
+  Step step_;
+  Readback readback_;
+  int64_t total_;  // steps
+  std::unique_ptr<RunLog> log_;
+  Progressed now_;
+  int64_t largest_ = 0;
+  double loss_ = 0;                                // the last that arrived
+  std::optional<std::pair<int64_t, bool>> saved_;  // step, unevaluated of the last checkpoint
+};
+
+}  // namespace
+
+Result train(const RunConfig& config, const TrainOptions& options) {
+  const InterruptionGuard guard;
+  const FolderLock lock(options.out);
+  auto inheritance = pretrained(config, options);
+  if (inheritance.weights.empty()) inheritance = started(config, options);
+  return Trainer(config, options, inheritance).run();
+}
+
+}  // namespace longbow

@@ -1,0 +1,82 @@
+#include "longbow/train/step/replay.h"
+
+#ifdef LONGBOW_CUDA
+#include <ATen/cuda/CUDAEvent.h>
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <map>
+#endif
+
+namespace longbow {
+namespace {
+
+class Direct : public Replay {
+ public:
+  void run(const std::string&, const std::function<void()>& body) override { body(); }
+  bool captures() const override { return false; }
+};
+
+#ifdef LONGBOW_CUDA
+// All graphs share one pool: they never run at the same time, and none keeps an output beyond its
+// replay but in tensors that were there before.
+class Graphs : public Replay {
+ public:
+  explicit Graphs(at::Device device)
+      : stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device.index())) {
+    const auto before = c10::cuda::getCurrentCUDAStream(device.index());
+    at::cuda::CUDAEvent ready;
+    ready.record(before);
+    ready.block(stream_);
+    c10::cuda::setCurrentCUDAStream(stream_);  // everything in between must be in order with us
+  }
+
+  void run(const std::string& key, const std::function<void()>& body) override {
+    auto& entry = entries_[key];
+    if (entry.graph) {
+      entry.graph->replay();
+      return;
+    }
+    if (++entry.seen == 1) {
+      body();
+      return;
+    }
+    auto graph = std::make_unique<at::cuda::CUDAGraph>();
+    // Loader threads may pin memory meanwhile.
+    graph->capture_begin(pool_, cudaStreamCaptureModeThreadLocal);
+    try {
+      body();
+    } catch (...) {
+      graph->capture_end();
+      throw;
+    }
+    graph->capture_end();
+    graph->replay();
+    entry.graph = std::move(graph);
+  }
+  bool captures() const override { return true; }
+
+ private:
+  struct Entry {
+    int seen = 0;
+    std::unique_ptr<at::cuda::CUDAGraph> graph;
+  };
+  c10::cuda::CUDAStream stream_;
+  at::cuda::MempoolId_t pool_ = at::cuda::graph_pool_handle();
+  std::map<std::string, Entry> entries_;
+};
+#endif
+
+}  // namespace
+
+std::unique_ptr<Replay> make_replay(at::Device device, bool graphs) {
+#ifdef LONGBOW_CUDA
+  if (device.is_cuda() && graphs) return std::make_unique<Graphs>(device);
+#endif
+  (void)device;
+  (void)graphs;
+  return std::make_unique<Direct>();
+}
+
+}  // namespace longbow

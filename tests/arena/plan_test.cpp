@@ -1,0 +1,126 @@
+#include "longbow/arena/plan.h"
+
+#include <gtest/gtest.h>
+
+namespace longbow::arena {
+namespace {
+
+const std::string kTasks = "tasks: {recall: {}, words: {task: markov}, reverse: {}}\n";
+
+std::vector<ArenaCell> planned(const std::string& text, const ArenaChoice& choice = {}) {
+  return plan(read<ArenaConfig>(parse_yaml(text, "arena.yaml")), choice);
+}
+
+TEST(ArenaPlan, HasACellForEveryMechanismTaskAndSeed) {
+  const auto cells =
+      planned(kTasks + "mechanisms: [linear, {name: local, label: near}]\nseeds: [3, 5]\n");
+  ASSERT_EQ(cells.size(), 12u);
+  EXPECT_EQ(cells[0].folder, "cells/recall/linear/seed-3");
+  EXPECT_EQ(cells[7].folder, "cells/words/near/seed-5");
+  EXPECT_EQ(cells[7].config.task, "markov");
+  EXPECT_EQ(cells[7].config.objective, "causal_lm");
+  EXPECT_EQ(cells[7].config.seed, 5u);
+  EXPECT_TRUE(cells[7].sites.empty());
+  EXPECT_EQ(cells[8].sites, (std::vector<std::string>{"encoder", "decoder", "cross"}));
+  EXPECT_EQ(cells[10].sites, (std::vector<std::string>{"encoder", "decoder"}));
+}
+
+TEST(ArenaPlan, WhatAMechanismCannotLearnIsRefusedInItsCell) {
+  const auto cells = planned(kTasks + "mechanisms: [fnet]\n");
+  ASSERT_EQ(cells.size(), 3u);
+  EXPECT_EQ(cells[0].refusal, "");
+  EXPECT_EQ(cells[1].refusal, "fnet is not causal");
+  EXPECT_EQ(cells[2].refusal, "");
+  EXPECT_EQ(cells[2].sites, std::vector<std::string>{"encoder"});
+}
+
+std::string error(const std::string& text) {
+  try {
+    planned(text);
+  } catch (const UserError& found) {
+    return found.what();
+  }
+  return "";
+}
+
+TEST(ArenaPlan, EveryCellHasAFolderOfItsOwnInsideTheArena) {
+  const auto cells = planned(
+      "tasks: {../up: {task: recall}}\nmechanisms: [{name: linear, label: a b}, {name: "
+      "linear, label: a_b}, {name: linear, label: ../../x}]\n");
+  ASSERT_EQ(cells.size(), 3u);
+  EXPECT_EQ(cells[0].folder, "cells/%2E.%2Fup/a%20b/seed-1");
+  EXPECT_EQ(cells[1].folder, "cells/%2E.%2Fup/a_b/seed-1");
+  EXPECT_EQ(cells[2].folder, "cells/%2E.%2Fup/%2E.%2F..%2Fx/seed-1");
+}
+
+TEST(ArenaPlan, ANameThatNamesNoFolderIsAMistake) {
+  const auto labelled = [](const std::string& label) {
+    return error(kTasks + "mechanisms: [{name: linear, label: " + label + "}]\n");
+  };
+  EXPECT_EQ(labelled("\"\""), "arena.yaml:2: label '' names nothing; write a word");
+  EXPECT_EQ(labelled(".."), "arena.yaml:2: label '..' names nothing; write a word");
+  EXPECT_EQ(labelled("\"a\\e[2J\""),
+            "arena.yaml:2: label 'a\\x1b[2J' has a control character; write plain text");
+  EXPECT_EQ(labelled(std::string(201, 'a')),
+            "arena.yaml:2: label '" + std::string(60, 'a') +
+                "…' is too long; its folder's name would have more than 200 bytes");
+  EXPECT_EQ(error("tasks: {..: {task: recall}}\nmechanisms: [linear]\n"),
+            "arena.yaml:1: task '..' names nothing; write a word");
+}
+
+TEST(ArenaPlan, TwoCellsOfOneNameAreAMistake) {
+  EXPECT_EQ(error(kTasks + "mechanisms:\n  - linear\n  - {name: local, label: linear}\n"),
+            "arena.yaml:4: two mechanisms are called 'linear'; give one a label of its own, as in "
+            "{name: softmax, label: other}");
+  EXPECT_EQ(error(kTasks + "mechanisms: [linear]\nseeds: [1, 2, 1]\n"),
+            "arena.yaml: seeds has 1 twice; name each seed once");
+}
+
+TEST(ArenaPlan, TheNameOfAnArenaStaysInRuns) {
+  const auto refused = [](const std::string& name) -> std::string {
+    try {
+      check_folder_name(name, Place{"arena.yaml", 1});
+    } catch (const UserError& found) {
+      return found.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refused("a b"), "");
+  EXPECT_EQ(refused("../../x"),
+            "arena.yaml:1: name '../../x' is no folder in runs/; leave out "
+            "'/', or give a folder with --out");
+  EXPECT_EQ(refused(".."), "arena.yaml:1: name '..' names nothing; write a word");
+}
+
+// They are refused with any mechanism, or the mechanism's own options are wrong.
+TEST(ArenaPlan, MistakesStayMistakes) {
+  EXPECT_EQ(error("tasks: {reverse: {model: {segments: 2}}}\nmechanisms: [fnet]\n")
+                .find("arena.yaml:1: unknown key 'segments'"),
+            0u)
+      << "a key of the encoder alone";
+  EXPECT_EQ(error("tasks: {reverse: {model: {width: 8}}}\nmechanisms: [fnet]\n"), "");
+  EXPECT_EQ(error(kTasks + "mechanisms: [{name: fnet, size: 3}]\n")
+                .find("arena.yaml:2: unknown key 'size'"),
+            0u);
+  EXPECT_EQ(error(kTasks + "mechanisms:\n  - linear\n  - name: h1d\n    block: 7\n"),
+            "arena.yaml:5: h1d.block is 7, but halves of it are read; take an even number");
+  EXPECT_EQ(error(kTasks + "mechanisms: [{name: local, per_layer: {window: [4]}}]\n"),
+            "arena.yaml:2: per_layer.window is not a list of 2 values; give one for each layer");
+  EXPECT_EQ(error(kTasks + "mechanisms: [{name: local, per_layer: {window: [4, 0]}}]\n"),
+            "arena.yaml:2: local.window is 0, out of range; it may be 1..65536");
+}
+
+TEST(ArenaPlan, AMechanismThatDoesNotFitTheModelIsRefusedInItsCell) {
+  const auto cells = planned(
+      "tasks: {recall: {model: {width: 10, heads: 3, head_width: 4}}}\nmechanisms: [luna, none]\n"
+      "common: {model: {block: {residual: reversible}}}\n");
+  ASSERT_EQ(cells.size(), 2u);
+  EXPECT_EQ(cells[0].refusal, "luna cannot divide an extra sequence of width 10 among 3 heads");
+  EXPECT_NE(cells[1].refusal.find("model.block.residual is reversible, which needs a mixer and a "
+                                  "feed-forward layer"),
+            std::string::npos)
+      << cells[1].refusal;
+}
+
+}  // namespace
+}  // namespace longbow::arena
