@@ -187,13 +187,13 @@ class Linformer : public ProjectedMixer {
   Tensor read_folded(const Slots& slots, const Tensor& x, const Context& context) const {
     const auto keys = slots.keys * scale_;
     const auto by_head = [&](const Tensor& t) { return t.unflatten(0, {heads_, -1}); };
-    ReadSlots folded = {.keys = keys.matmul(by_head(query_->weight)),
-                        .bias = {},
-                        .values = outgoing(slots.values),
-                        .visible = visible(slots, x, context)};
+    FixedSlots folded = {.keys = keys.matmul(by_head(query_->weight)),
+                         .bias = {},
+                         .values = outgoing(slots.values),
+                         .visible = visible(slots, x, context)};
     if (query_->bias.defined())
       folded.bias = keys.matmul(by_head(query_->bias).unsqueeze(-1)).squeeze(-1);
-    return finished(read_slots(x, folded, weighing(), context));
+    return finished(read_in_pieces(x, folded, weighing(), context));
   }
 
   // Query t reads what was written up to t, after what the state holds.
@@ -207,14 +207,17 @@ class Linformer : public ProjectedMixer {
                       hides());
     };
     const auto keys = growth(e_, heads.k, "keys"), values = growth(f_, heads.v, "values");
-    const auto y = read_memory(heads.q.to(wide(heads.q)), keys.sums, values.sums,
-                               hides() ? keys.mass > 0 : Tensor(), weighing(), context);
-    if (state)
-      for (const auto& [name, grown] : {std::pair{"keys", &keys}, {"values", &values}}) {
-        state->lane[name] = grown_memory(grown->sums);
-        if (weighs()) state->lane[name + std::string("_mass")] = grown->mass.slice(2, -1);
+    const auto read = read_slots(heads.q, keys.sums, values.sums,
+                                 hides() ? keys.mass > 0 : Tensor(), weighing(), context);
+    if (state) {
+      state->lane["keys"] = read.keys;
+      state->lane["values"] = read.values;
+      if (weighs()) {
+        state->lane["keys_mass"] = keys.mass.slice(2, -1);
+        state->lane["values_mass"] = values.mass.slice(2, -1);
       }
-    return y.to(heads.v.scalar_type());
+    }
+    return read.y.to(heads.v.scalar_type());
   }
 
   Config config_;

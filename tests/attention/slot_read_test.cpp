@@ -57,7 +57,7 @@ TEST(SlotRead, IsTheFormulaWithItsGradientsInPiecesOfAnySize) {
     formula(want, row.bias, row.visible, row.rate, random).backward(direction);
     for (const int64_t piece : {1, 4, 11, 0}) {
       const Inputs got;
-      const auto y = read_slots(
+      const auto y = read_in_pieces(
           got.x, {got.keys, row.bias ? got.bias : Tensor(), got.values, row.visible, piece},
           {.dropout = row.rate, .training = true, .path = "here"}, {.random = random});
       EXPECT_NEAR_TENSOR(y.detach(),
@@ -78,8 +78,8 @@ TEST(SlotRead, IsTheFormulaWithItsGradientsInPiecesOfAnySize) {
 
 TEST(SlotRead, ATokenThatSeesNothingGetsZero) {
   const Inputs in;
-  const auto y =
-      read_slots(in.x, {in.keys, in.bias, in.values, at::zeros({1, 1, 1, R}, at::kBool)}, {}, {});
+  const auto y = read_in_pieces(
+      in.x, {in.keys, in.bias, in.values, at::zeros({1, 1, 1, R}, at::kBool)}, {}, {});
   EXPECT_NEAR_TENSOR(y.detach(), at::zeros({B, N, E}, at::kDouble), kExact);
   y.sum().backward();
   EXPECT_NEAR_TENSOR(in.x.grad(), at::zeros_like(in.x), kExact);

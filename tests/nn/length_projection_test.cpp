@@ -98,7 +98,7 @@ TEST(LengthProjection, WhatGrowsBecomesTheWhole) {
         for (const auto& positions : {Tensor(), counted}) {
           const auto p = made(method, by_head, scale);
           auto grown = p.growth(x, positions, keep, {}, {}, true);
-          auto sums = grown_memory(grown.sums);
+          auto sums = grown_slots(grown.sums);
           if (scale == LengthScale::mass) sums = sums / grown.sums.divisor.slice(2, -1).mT();
           if (scale == LengthScale::tokens)
             sums = sums / at::tensor({10., 7.}, at::kDouble).view({2, 1, 1, 1});

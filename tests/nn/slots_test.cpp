@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "tests/support/oracle.h"
 #include "tests/support/tensor.h"
 
 namespace longbow {
@@ -69,7 +70,7 @@ TEST(Slots, ExtensionsGoOnFromTheState) {
     State state;
     open_slots(state, {.k = heads_of(0, kWidth, 1), .v = heads_of(0, kWidth, 1)}, kSlots);
     EXPECT_EQ(state.lane.at("slot_keys").sizes(),
-              at::IntArrayRef({kBatch, kHeads, kWidth, kSlots}));
+              at::IntArrayRef({kBatch, kHeads, kSlots, kWidth}));
     EXPECT_EQ(state.lane.at("slot_values").sizes(),
               at::IntArrayRef({kBatch, kHeads, kSlots, kWidth}));
     std::vector<Tensor> parts;
@@ -96,6 +97,58 @@ TEST(Slots, TheWeightsCanBeSeenAndDropped) {
   EXPECT_EQ(maps.at("here").sizes(), at::IntArrayRef({kBatch, kHeads, 3, kSlots}));
   const Weighing dropping = {.dropout = 0.5, .training = true, .path = "here"};
   EXPECT_FALSE(read_slots(e.heads, e.writing, dropping, context).allclose(y));
+}
+
+constexpr int64_t kTokens = 9;
+const Tolerance kClose = {1e-12, 1e-12};
+
+SlotRows some(uint64_t seed) {
+  return {.rows = random_normal({2, 2, kTokens, kWidth}, seed),
+          .weights = random_normal({1, 2, kTokens, kSlots}, seed + 1),
+          .divisor = random_normal({2, 1, kTokens, kSlots}, seed + 2).abs() + 0.5,
+          .bias = random_normal({1, 2, kSlots, 1}, seed + 3)};
+}
+
+// The slots after token t, as the definition says.
+Tensor slots_after(const SlotRows& w, int64_t t) {
+  const auto sums = w.weights.narrow(2, 0, t + 1).mT().matmul(w.rows.narrow(2, 0, t + 1));
+  return sums / w.divisor.narrow(2, t, 1).mT() + w.bias;
+}
+
+TEST(Slots, KeysAndValuesMayBeWrittenDifferently) {
+  const auto keys = some(1), values = some(10);
+  const auto q = random_normal({2, 2, kTokens, kWidth}, 20);
+  const auto visible = random_normal({1, 1, kTokens, kSlots}, 21) > -1;
+  Context context;
+  const auto y = read_slots(q, keys, values, visible, {}, context).y;
+  for (int64_t t = 0; t < kTokens; ++t)
+    EXPECT_NEAR_TENSOR(y.narrow(2, t, 1),
+                       oracle::softmax(q.narrow(2, t, 1) * std::sqrt(static_cast<double>(kWidth)),
+                                       slots_after(keys, t), slots_after(values, t),
+                                       visible.narrow(2, t, 1).to(at::kDouble)),
+                       kClose);
+}
+
+TEST(Slots, TheSumsAreWhatWasWrittenBefore) {
+  const auto keys = some(1), values = some(10);
+  const auto q = random_normal({2, 2, kTokens, kWidth}, 20);
+  Context context;
+  const auto whole = read_slots(q, keys, values, {}, {}, context).y;
+  const auto part = [](const SlotRows& w, int64_t first, int64_t count, const Tensor& sums) {
+    const auto cut = [&](const Tensor& t) { return t.narrow(2, first, count); };
+    return SlotRows{.rows = cut(w.rows),
+                    .weights = cut(w.weights),
+                    .divisor = cut(w.divisor),
+                    .bias = w.bias,
+                    .sums = sums};
+  };
+  const auto key_sums = grown_slots(part(keys, 0, 4, {})),
+             value_sums = grown_slots(part(values, 0, 4, {}));
+  const auto rest = read_slots(q.narrow(2, 4, 5), part(keys, 4, 5, key_sums),
+                               part(values, 4, 5, value_sums), {}, {}, context);
+  EXPECT_NEAR_TENSOR(rest.y, whole.narrow(2, 4, 5), kClose);
+  EXPECT_NEAR_TENSOR(rest.keys, grown_slots(keys), kClose);
+  EXPECT_NEAR_TENSOR(rest.values, grown_slots(values), kClose);
 }
 
 }  // namespace

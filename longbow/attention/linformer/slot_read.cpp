@@ -118,8 +118,8 @@ int64_t suitable_piece(const Tensor& x, int64_t row) {
 
 }  // namespace
 
-Tensor read_slots(const Tensor& x, const ReadSlots& slots, const Weighing& weighing,
-                  const Context& context) {
+Tensor read_in_pieces(const Tensor& x, const FixedSlots& slots, const Weighing& weighing,
+                      const Context& context) {
   const auto plan = c10::make_intrusive<Plan>();
   plan->heads = slots.keys.size(1);
   const auto keys = slots.keys.flatten(1, 2);

@@ -7,7 +7,7 @@
 
 namespace longbow {
 
-struct ReadSlots {
+struct FixedSlots {
   Tensor keys, bias, values;  // [B, H, R, C]; [B, H, R], undefined = 0; [B, H, R, E]
   Tensor visible = {};        // [1 or B, 1 or H, 1 or N, R] bool; undefined = all
   int64_t piece = 0;          // tokens at a time; 0 = what suits the device
@@ -15,7 +15,7 @@ struct ReadSlots {
 
 // x [B, N, C] -> [B, N, E]. A token that sees no slot gets zero. Weights are dropped as those of
 // uniform({B, N, H R}) are, in pieces of any size.
-Tensor read_slots(const Tensor& x, const ReadSlots& slots, const Weighing& weighing,
-                  const Context& context);
+Tensor read_in_pieces(const Tensor& x, const FixedSlots& slots, const Weighing& weighing,
+                      const Context& context);
 
 }  // namespace longbow

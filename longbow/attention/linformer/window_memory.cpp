@@ -19,7 +19,7 @@ Tensor grow_piece(const Heads& heads, const LengthProjection& e, const LengthPro
   const auto type = heads.k.scalar_type();
   const auto& keep = context.mask.keep;
   const auto add = [&](const LengthProjection& p, const Tensor& rows, Tensor& sums) {
-    sums = grown_memory(p.growth(rows, context.positions, keep, sums, {}, false).sums);
+    sums = grown_slots(p.growth(rows, context.positions, keep, sums, {}, false).sums);
   };
   add(e, heads.k, lane.at("keys"));
   add(f, heads.v, lane.at("values"));

@@ -105,7 +105,7 @@ LengthProjection::Growth LengthProjection::growth(const Tensor& rows, const Tens
   const int64_t count = rows.size(2);
   auto weights = weights_at(positions, count, real.options());
   if (keep.defined()) weights = weights.masked_fill(padded_rows(keep), 0);
-  Growth grown = {{.rows = filtered_at(real, positions), .weights = weights, .past = past_sums},
+  Growth grown = {{.rows = filtered_at(real, positions), .weights = weights, .sums = past_sums},
                   {}};
   if (bias.defined()) grown.sums.bias = slot_bias(keep).to(real.scalar_type());
   if (weigh || scale == LengthScale::mass) {

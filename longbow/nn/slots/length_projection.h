@@ -8,7 +8,7 @@
 #include <array>
 #include <string_view>
 
-#include "longbow/nn/slots/bounded_memory.h"
+#include "longbow/nn/slots/slots.h"
 
 namespace longbow {
 
@@ -51,7 +51,7 @@ struct LengthProjection {
   // What the rows of one extension add, in float32 at least, with the mass after each of them
   // (undefined unless the scale or `weigh` asks for it). Positions [B, T]; undefined = 0, 1, 2 …
   struct Growth {
-    Written sums;
+    SlotRows sums;
     Tensor mass;  // [B or 1, H or 1, T, R]
   };
   Growth growth(const Tensor& rows, const Tensor& positions, const Tensor& keep,
