@@ -11,6 +11,7 @@
 
 #include "longbow/attention/aft/channel_tiles.h"
 #include "longbow/attention/mechanism.h"
+#include "longbow/nn/contract/linear.h"
 #include "longbow/nn/softmax/softmax.h"
 
 namespace longbow {

@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "longbow/attention/mechanism.h"
+#include "longbow/nn/contract/linear.h"
 #include "longbow/nn/softmax/channel_softmax.h"
 
 namespace longbow {

@@ -6,6 +6,8 @@
 #include <ATen/ATen.h>
 
 #include "longbow/attention/mechanism.h"
+#include "longbow/nn/contract/linear.h"
+#include "longbow/nn/layers/layer_norm.h"
 #include "longbow/nn/softmax/softmax.h"
 
 namespace longbow {

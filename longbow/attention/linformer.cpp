@@ -10,6 +10,7 @@
 #include "longbow/attention/linformer/slot_read.h"
 #include "longbow/attention/linformer/window_memory.h"
 #include "longbow/attention/mechanism.h"
+#include "longbow/nn/contract/linear.h"
 #include "longbow/nn/slots/length_config.h"
 #include "longbow/nn/softmax/tiles.h"
 

@@ -11,6 +11,7 @@
 #include <ATen/ATen.h>
 
 #include "longbow/attention/mechanism.h"
+#include "longbow/nn/contract/linear.h"
 #include "longbow/nn/layers/past_rows.h"
 #include "longbow/nn/layers/taps.h"
 #include "longbow/nn/softmax/softmax.h"

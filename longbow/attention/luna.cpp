@@ -14,8 +14,10 @@
 #include <numbers>
 
 #include "longbow/attention/mechanism.h"
+#include "longbow/nn/contract/linear.h"
 #include "longbow/nn/features/feature_attention.h"
 #include "longbow/nn/features/feature_maps.h"
+#include "longbow/nn/layers/layer_norm.h"
 #include "longbow/nn/layers/positions.h"
 #include "longbow/nn/slots/slots.h"
 

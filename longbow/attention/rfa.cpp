@@ -15,6 +15,7 @@
 #include <numbers>
 
 #include "longbow/attention/mechanism.h"
+#include "longbow/nn/contract/linear.h"
 #include "longbow/nn/features/feature_attention.h"
 #include "longbow/nn/features/random_features.h"
 #include "longbow/ops/decayed_product.h"

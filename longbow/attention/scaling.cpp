@@ -8,6 +8,7 @@
 #include <ATen/ATen.h>
 
 #include "longbow/attention/mechanism.h"
+#include "longbow/nn/contract/linear.h"
 #include "longbow/nn/layers/past_rows.h"
 #include "longbow/nn/softmax/exact_attention.h"
 

@@ -18,6 +18,7 @@
 #include "longbow/core/file.h"
 #include "longbow/core/log.h"
 #include "longbow/core/version.h"
+#include "longbow/report/table/grid.h"
 #include "longbow/tensors/meter.h"
 #ifdef LONGBOW_CUDA
 #include <c10/cuda/CUDAFunctions.h>
@@ -244,25 +245,26 @@ std::string shown(const Node* value, const char* format) {
 }
 
 void print_table(const std::vector<Sample>& samples, const Node& growth, const std::string& mode) {
-  fmt::print("\n{}: median ms (peak memory)\n{:<16}", mode, "mechanism");
-  std::vector<int64_t> lengths;
+  reporting::Grid grid = {.columns = {"mechanism"}};
   for (const auto& s : samples)
-    if (s.mode == mode && s.label == "softmax") lengths.push_back(s.length);
-  for (const auto length : lengths) fmt::print("{:>22}", length);
-  fmt::print("{:>9}{:>9}{:>11}\n", "time N^", "mem N^", "crossover");
+    if (s.mode == mode && s.label == "softmax") grid.columns.push_back(std::to_string(s.length));
+  grid.columns.insert(grid.columns.end(), {"time N^", "mem N^", "crossover"});
   for (const auto& row : growth.items) {
     if (row.find("mode")->text != mode) continue;
     const auto& label = row.find("mechanism")->text;
-    fmt::print("{:<16}", label);
+    auto& cells = grid.rows.emplace_back();
+    cells.push_back({label});
     for (const auto& s : samples)
       if (s.mode == mode && s.label == label)
-        fmt::print("{:>22}", s.status == "ok" ? fmt::format("{:.3g} ({})", 1e3 * s.median,
-                                                            human_bytes(s.peak_bytes))
-                                              : s.status);
-    fmt::print("{:>9}{:>9}{:>11}\n", shown(row.find("time_exponent"), "{:.2f}"),
-               shown(row.find("memory_exponent"), "{:.2f}"),
-               shown(row.find("crossover_length"), "{:.0f}"));
+        cells.push_back({s.status == "ok"
+                             ? fmt::format("{:.3g} ({})", 1e3 * s.median, human_bytes(s.peak_bytes))
+                             : s.status});
+    cells.push_back({shown(row.find("time_exponent"), "{:.2f}")});
+    cells.push_back({shown(row.find("memory_exponent"), "{:.2f}")});
+    cells.push_back({shown(row.find("crossover_length"), "{:.0f}")});
+    cells.resize(grid.columns.size());
   }
+  fmt::print("\n{}: median ms (peak memory)\n{}", mode, reporting::console_grid(grid));
 }
 
 }  // namespace

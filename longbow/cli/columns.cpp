@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <sstream>
 
-#include "longbow/report/table/number.h"
+#include "longbow/core/columns.h"
 
 namespace longbow::cli {
 namespace {
-
-using reporting::columns_of;
 
 constexpr size_t kColumns = 100;
 
@@ -33,7 +31,7 @@ std::string two_columns(const NamedRows& rows, const std::string& mark) {
     const auto lines = wrapped(said, kColumns - std::min(kColumns, width + 2 + mark.size()));
     if (lines.empty()) text += name + "\n";
     for (size_t i = 0; i < lines.size(); ++i)
-      text += reporting::padded(i == 0 ? name : "", width) + "  " + mark + lines[i] + "\n";
+      text += padded(i == 0 ? name : "", width) + "  " + mark + lines[i] + "\n";
   }
   return text;
 }

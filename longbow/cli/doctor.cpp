@@ -5,6 +5,7 @@
 #include <torch/headeronly/version.h>
 
 #include "longbow/attention/mechanism.h"
+#include "longbow/cli/columns.h"
 #include "longbow/cli/commands.h"
 #include "longbow/cli/device.h"
 #include "longbow/cli/threads.h"
@@ -36,7 +37,7 @@ int run(const DoctorCommand& command) {
   if (command.json)
     fmt::print("{}\n", to_json(json, 2));
   else
-    for (const auto& [name, fact] : facts) fmt::print("{:<13} {}\n", name, fact);
+    fmt::print("{}", two_columns(facts));
   return 0;
 }
 

@@ -14,6 +14,7 @@
 #include "longbow/core/folder.h"
 #include "longbow/core/interruption.h"
 #include "longbow/core/work.h"
+#include "longbow/report/table/grid.h"
 #include "longbow/report/table/number.h"
 #include "longbow/train/run/dry_run.h"
 #include "longbow/train/run/footprint.h"
@@ -71,19 +72,14 @@ Result trained(const RunConfig& config, const std::string& out, const TrainComma
 }
 
 int show(const DryRun& run) {
-  size_t width = 5, shapes = 5;
-  for (const auto& row : run.parameters) {
-    width = std::max(width, row.name.size());
-    shapes = std::max(shapes, shape_of(row.shape).size());
-  }
-  const auto line = [&](const std::string& name, const std::string& shape, int64_t count) {
-    fmt::print("{:<{}}  {:<{}}  {:>12}\n", name, width, shape, shapes, count);
-  };
-  fmt::print("{:<{}}  {:<{}}  {:>12}\n", "parameter", width, "shape", shapes, "count");
-  for (const auto& row : run.parameters) line(row.name, shape_of(row.shape), row.count);
-  fmt::print("\n{:<{}}  {:<{}}  {:>12}\n", "module", width, "", shapes, "count");
-  for (const auto& row : run.modules) line(row.name, "", row.count);
-  line("total", "", run.total);
+  reporting::Grid parameters = {.columns = {"parameter", "shape", "count"}, .text_columns = 2},
+                  modules = {.columns = {"module", "count"}};
+  for (const auto& row : run.parameters)
+    parameters.rows.push_back({{row.name}, {shape_of(row.shape)}, {std::to_string(row.count)}});
+  for (const auto& row : run.modules)
+    modules.rows.push_back({{row.name}, {std::to_string(row.count)}});
+  modules.rows.push_back({{"total"}, {std::to_string(run.total)}});
+  fmt::print("{}\n{}", console_grid(parameters), console_grid(modules));
   const double all = run.weights + run.gradients + run.optimizer + run.average + run.activations;
   fmt::print("\nmemory {}: weights {}, gradients {}, optimiser {}, average {}, activations {}\n",
              human_bytes(all), human_bytes(run.weights), human_bytes(run.gradients),

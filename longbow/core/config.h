@@ -35,6 +35,8 @@ struct Node {
   const Node* find(const std::string& key) const;  // nullptr when absent or not a map
   Node& operator[](const std::string& key);        // inserts; makes a map of a null node
   std::vector<std::string> keys() const;
+  // Where "a.b" is written, or the innermost map of the two that is there.
+  const Place& place_of(const std::string& key) const;
 };
 
 // The same content: places do not count, and quotes only where they make a string of a number or a

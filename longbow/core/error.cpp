@@ -58,8 +58,8 @@ UserError::UserError(const Place& place, const std::string& what, const std::str
 std::string quote(const std::string& text) {
   constexpr size_t kMost = 60;
   if (text.size() <= kMost) return "'" + text + "'";
-  size_t cut = kMost;
-  while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xc0) == 0x80) --cut;
+  size_t cut = 0;
+  for (auto next = cut; next <= kMost; next += utf8_at(text, next).bytes) cut = next;
   return "'" + text.substr(0, cut) + "…'";
 }
 

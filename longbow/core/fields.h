@@ -50,6 +50,12 @@ concept NamedEnum = std::is_enum_v<T> && requires(T t) {
   names_of(t);
 };
 
+// "post_norm" of Residual::post_norm.
+template <NamedEnum E>
+std::string name_of(E value) {
+  return std::string(names_of(value)[static_cast<size_t>(value)]);
+}
+
 class Reader;
 class Writer;
 class Describer;
@@ -198,7 +204,7 @@ class Writer {
     else if constexpr (std::is_same_v<U, std::string>)
       return Node::string(value);
     else if constexpr (NamedEnum<U>)
-      return Node::string(std::string(names_of(value)[static_cast<size_t>(value)]));
+      return Node::string(name_of(value));
     else if constexpr (std::is_integral_v<U>)
       return Node::integer(static_cast<int64_t>(value));
     else if constexpr (std::is_floating_point_v<U>)

@@ -102,6 +102,13 @@ Node& Node::operator[](const std::string& key) {
   return entries.emplace_back(key, Node{}).second;
 }
 
+const Place& Node::place_of(const std::string& key) const {
+  const auto dot = key.find('.');
+  const auto* found = find(key.substr(0, dot));
+  if (!found) return place;
+  return dot == std::string::npos ? found->place : found->place_of(key.substr(dot + 1));
+}
+
 std::vector<std::string> Node::keys() const {
   std::vector<std::string> names;
   for (const auto& entry : entries) names.push_back(entry.first);

@@ -1,16 +1,6 @@
 #include "longbow/core/option_error.h"
 
 namespace longbow {
-namespace {
-
-Place place_of(const Node& options, const std::string& key) {
-  const auto dot = key.find('.');
-  const auto* found = options.find(key.substr(0, dot));
-  if (!found) return options.place;
-  return dot == std::string::npos ? found->place : place_of(*found, key.substr(dot + 1));
-}
-
-}  // namespace
 
 OptionError::OptionError(const std::string& key, const std::string& what, const std::string& hint)
     : UserError(key.empty() ? what : key + " " + what, hint), key_(key), what_(what), hint_(hint) {}
@@ -24,7 +14,7 @@ OptionError::OptionError(const OptionError& mistake, const Place& place, const s
       hint_(mistake.hint_) {}
 
 OptionError OptionError::in(const Node& options, const std::string& owner) const {
-  return {*this, place_of(options, key_), owner};
+  return {*this, options.place_of(key_), owner};
 }
 
 void require_option(bool fits, const std::string& key, const std::string& what,

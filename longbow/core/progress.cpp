@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "longbow/core/columns.h"
 #include "longbow/core/config.h"
 #include "longbow/core/console.h"
 #include "longbow/core/error.h"
@@ -26,22 +27,6 @@ double steady_seconds() {
 ProgressStyle settled(ProgressStyle style) {
   if (style != ProgressStyle::automatic) return style;
   return console_is_terminal() ? ProgressStyle::bar : ProgressStyle::plain;
-}
-
-bool starts_character(char c) {
-  return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
-}
-
-size_t width_of(const std::string& text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), starts_character));
-}
-
-// Cuts after so many characters, never inside one.
-std::string cut(const std::string& text, size_t characters) {
-  size_t seen = 0;
-  for (size_t i = 0; i < text.size(); ++i)
-    if (starts_character(text[i]) && ++seen > characters) return text.substr(0, i);
-  return text;
 }
 
 std::string drawing(double part) {
@@ -98,16 +83,16 @@ struct Progress::Impl {
     }
     // In so many columns: what matters least goes first, and the time that is left never.
     std::string fitted(size_t columns) {
-      const auto fits = [&] { return width_of(str()) <= columns; };
+      const auto fits = [&] { return columns_of(str()) <= columns; };
       while (!fits() && !minor.empty()) minor.pop_back();
       if (!fits()) elapsed.clear();
       if (!fits()) drawing.clear();
       while (!fits() && !values.empty()) values.pop_back();
       if (!fits()) {
-        const auto rest = width_of(str()) - width_of(label);
-        label = cut(label, columns > rest ? columns - rest : 0);
+        const auto rest = columns_of(str()) - columns_of(label);
+        label = cut_to(label, columns > rest ? columns - rest : 0);
       }
-      return cut(str(), columns);
+      return cut_to(str(), columns);
     }
   };
 

@@ -2,33 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdint>
 
 namespace longbow {
 namespace {
-
-struct Decoded {
-  char32_t code = 0;
-  size_t bytes = 0;  // 0: not UTF-8
-};
-
-Decoded decode(std::string_view text, size_t at) {
-  auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
-  char32_t first = byte(at);
-  if (first < 0x80) return {first, 1};
-  size_t bytes = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4) return {};
-  char32_t code = first & (0xffu >> (bytes + 1));
-  for (size_t i = 1; i < bytes; ++i) {
-    if ((byte(at + i) & 0xc0) != 0x80) return {};
-    code = code << 6 | (byte(at + i) & 0x3f);
-  }
-  constexpr char32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
-  bool surrogate = code >= 0xd800 && code <= 0xdfff;
-  if (code < kLeast[bytes] || code > 0x10ffff || surrogate) return {};
-  return {code, bytes};
-}
 
 bool needs_escape(char32_t code) {
   return code < 0x20 || (code >= 0x7f && code <= 0xa0) || code == 0x2028 || code == 0x2029 ||
@@ -58,11 +35,28 @@ std::string escape(char32_t code) {
 
 }  // namespace
 
+Utf8Character utf8_at(std::string_view text, size_t offset) {
+  auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  char32_t first = byte(offset);
+  if (first < 0x80) return {first, 1, true};
+  size_t bytes = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4) return {};
+  char32_t code = first & (0xffu >> (bytes + 1));
+  for (size_t i = 1; i < bytes; ++i) {
+    if ((byte(offset + i) & 0xc0) != 0x80) return {};
+    code = code << 6 | (byte(offset + i) & 0x3f);
+  }
+  constexpr char32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
+  bool surrogate = code >= 0xd800 && code <= 0xdfff;
+  if (code < kLeast[bytes] || code > 0x10ffff || surrogate) return {};
+  return {code, bytes, true};
+}
+
 size_t find_invalid_utf8(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
-    auto decoded = decode(text, at);
-    if (decoded.bytes == 0) return at;
-    at += decoded.bytes;
+    auto character = utf8_at(text, at);
+    if (!character.valid) return at;
+    at += character.bytes;
   }
   return std::string_view::npos;
 }
@@ -89,15 +83,13 @@ void append_utf8(std::string& text, char32_t code) {
 std::string string_literal(std::string_view text) {
   std::string literal = "\"";
   for (size_t at = 0; at < text.size();) {
-    auto decoded = decode(text, at);
-    if (decoded.bytes == 0) {
+    auto [code, bytes, valid] = utf8_at(text, at);
+    auto escaped = escape(code);
+    if (!valid)
       literal += "\xef\xbf\xbd";
-      ++at;
-      continue;
-    }
-    auto escaped = escape(decoded.code);
-    literal += escaped.empty() ? text.substr(at, decoded.bytes) : std::string_view(escaped);
-    at += decoded.bytes;
+    else
+      literal += escaped.empty() ? text.substr(at, bytes) : std::string_view(escaped);
+    at += bytes;
   }
   return literal + "\"";
 }
@@ -106,17 +98,17 @@ std::string one_line(std::string_view text, size_t most) {
   std::string line;
   for (size_t at = 0; at < text.size();) {
     if (line.size() >= most) return line + "…";
-    auto [code, bytes] = decode(text, at);
+    auto [code, bytes, valid] = utf8_at(text, at);
     if (code == '\n') {
       line += "\\n";
-    } else if (bytes == 0 || (bytes == 1 && needs_escape(code))) {
+    } else if (!valid || (bytes == 1 && needs_escape(code))) {
       line += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[at]));
     } else if (needs_escape(code)) {
       line += fmt::format("\\u{:04x}", static_cast<uint32_t>(code));
     } else {
       line += text.substr(at, bytes);
     }
-    at += std::max<size_t>(bytes, 1);
+    at += bytes;
   }
   return line;
 }

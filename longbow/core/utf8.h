@@ -4,6 +4,15 @@
 
 namespace longbow {
 
+struct Utf8Character {
+  char32_t code = 0xfffd;
+  size_t bytes = 1;
+  bool valid = false;
+};
+// The character that begins at this offset; a byte that is not well-formed UTF-8 is one character,
+// U+FFFD, and not valid.
+Utf8Character utf8_at(std::string_view text, size_t offset);
+
 // The offset of the first byte that is not well-formed UTF-8 (overlong forms and surrogates are
 // not), or npos.
 size_t find_invalid_utf8(std::string_view text);

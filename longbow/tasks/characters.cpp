@@ -1,4 +1,5 @@
 #include "longbow/models/canine/canine.h"
+#include "longbow/nn/contract/linear.h"
 #include "longbow/tasks/objectives.h"
 #include "longbow/tasks/prediction.h"
 

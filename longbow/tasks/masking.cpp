@@ -8,17 +8,14 @@ namespace longbow {
 
 void check_masking(const MaskingConfig& config, const Node& model) {
   if (config.masked + config.random <= 1) return;
-  const auto* masking = model.find("masking");
-  throw UserError(masking ? masking->place : model.place,
+  throw UserError(model.place_of("masking"),
                   "masking.masked and masking.random are more than 1 together",
                   "what they leave of 1 stays as it is");
 }
 
 void check_first_token(const MaskingConfig& config, int64_t vocabulary, const Node& model) {
   if (config.first_token < vocabulary) return;
-  const auto* masking = model.find("masking");
-  const auto* first = masking ? masking->find("first_token") : nullptr;
-  throw UserError(first ? first->place : model.place,
+  throw UserError(model.place_of("masking.first_token"),
                   "masking.first_token is " + std::to_string(config.first_token) +
                       ", but the data has " + std::to_string(vocabulary) + " tokens",
                   "lower it");

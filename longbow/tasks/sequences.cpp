@@ -8,15 +8,11 @@ namespace longbow {
 
 void check_sequences(const SequencesConfig& config, const Node& tree) {
   check_encoder(config.encoder, tree);
-  const auto place = [&](const char* key) {
-    const auto* found = tree.find(key);
-    return found ? found->place : tree.place;
-  };
   if (config.pooling == Pooling::none)
-    throw UserError(place("pooling"), "model.pooling none gives a row for every token",
+    throw UserError(tree.place_of("pooling"), "model.pooling none gives a row for every token",
                     "a sample has one; write mean, first, max or attention");
   if (config.features.empty())
-    throw UserError(place("features"), "model.features is empty",
+    throw UserError(tree.place_of("features"), "model.features is empty",
                     "write some of concat, product, difference, distance");
 }
 

@@ -9,7 +9,7 @@
 #include "longbow/data/source.h"
 #include "longbow/data/symbols.h"
 #include "longbow/models/decoder/decoding.h"
-#include "longbow/nn/contract/site.h"
+#include "longbow/nn/contract/part.h"
 
 namespace longbow {
 

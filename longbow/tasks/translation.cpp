@@ -49,9 +49,8 @@ class Translation : public TaskOf<TranslationConfig, Seq2Seq> {
   }
   static void check_data(const Splits& splits, const Config& config, const Node& tree) {
     const auto target = target_vocabulary(splits);
-    const auto* tie = tree.find("tie");
     if (config.tie == Tie::all && target != splits.vocabulary)
-      throw UserError(tie ? tie->place : tree.place,
+      throw UserError(tree.place_of("tie"),
                       "tie all needs one vocabulary, but the source has " +
                           std::to_string(splits.vocabulary) + " entries and the target " +
                           std::to_string(target),

@@ -34,7 +34,7 @@ Entries read_index(const std::string& index) {
   const auto tree = parse_json(read_file(index), index);
   const auto* map = tree.find("weight_map");
   if (!map || !map->is_map() || map->entries.empty())
-    throw UserError(map ? map->place : tree.place,
+    throw UserError(tree.place_of("weight_map"),
                     "weight_map is missing, empty or no map of tensors to files",
                     "not an index of safetensors files");
   Entries entries;

@@ -8,7 +8,7 @@
 
 #include "longbow/arena/plan.h"
 #include "longbow/cli/starter.h"
-#include "longbow/report/table/number.h"
+#include "longbow/core/columns.h"
 #include "tests/cli/asked.h"
 
 namespace longbow::cli {
@@ -26,7 +26,7 @@ TEST(InitCommand, AloneSaysWhatCanBeAskedFor) {
   EXPECT_NE(text.find("longbow init recall > recall.yaml\n"), std::string::npos);
   for (const auto& name : all_names())
     EXPECT_NE(text.find("\n  " + name + " "), std::string::npos) << name;
-  for (const auto& line : lines_of(text)) EXPECT_LE(reporting::columns_of(line), 100u) << line;
+  for (const auto& line : lines_of(text)) EXPECT_LE(columns_of(line), 100u) << line;
 }
 
 TEST(InitCommand, ExplainsEveryKeyOfAConfigThatCanBeRead) {
@@ -39,7 +39,7 @@ TEST(InitCommand, ExplainsEveryKeyOfAConfigThatCanBeRead) {
     EXPECT_TRUE(config.task == name || config.objective == name);
     EXPECT_EQ(parse_yaml(text, "init.yaml"), find_starter(name).config);
     for (const auto& line : lines_of(text)) {
-      EXPECT_LE(reporting::columns_of(line), 100u) << line;
+      EXPECT_LE(columns_of(line), 100u) << line;
       EXPECT_TRUE(!std::regex_match(line, key) || line.find("  # ") != std::string::npos) << line;
     }
   }

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "longbow/attention/mechanism.h"
-#include "longbow/report/table/number.h"
+#include "longbow/core/columns.h"
 #include "tests/cli/program.h"
 
 namespace longbow::cli {
@@ -74,7 +74,7 @@ TEST(ListCommand, PrintsATableForPeopleAndOneForDocuments) {
 
 TEST(ListCommand, FitsATerminalAndExplainsItsColumns) {
   const auto text = Workspace().run({"list"}).out;
-  for (const auto& line : lines_of(text)) EXPECT_LE(reporting::columns_of(line), 100u) << line;
+  for (const auto& line : lines_of(text)) EXPECT_LE(columns_of(line), 100u) << line;
   for (const auto* name : {"padding", "future", "cross", "decode", "time, memory"})
     EXPECT_NE(text.find("\n" + std::string(name) + " "), std::string::npos) << name;
   for (const auto* word : {"invisible:", "contents:", "visible:", "refused:", "exact:", "rounded:",
@@ -124,7 +124,7 @@ TEST(DescribeCommand, AloneSaysWhatCanBeDescribed) {
   const Workspace here;
   const auto text = here.run({"describe"});
   ASSERT_EQ(text.code, 0) << text.err;
-  for (const auto& line : lines_of(text.out)) EXPECT_LE(reporting::columns_of(line), 100u) << line;
+  for (const auto& line : lines_of(text.out)) EXPECT_LE(columns_of(line), 100u) << line;
   const auto all = json::parse(here.run({"describe", "--json"}).out);
   EXPECT_EQ(lines_of(here.run({"describe", "--markdown"}).out).size(), all.size() + 2);
   std::set<std::string> kinds;

@@ -62,8 +62,9 @@ TEST(BertFolder, SizesThatTheWeightsDoNotHaveAreRefusedBeforeAModelIsMade) {
                 "encoder.layer.2.attention.self.value.bias, missing "
                 "encoder.layer.2.attention.output.dense.weight and 16345 more");
   const auto ours = claims("ours");
-  EXPECT_NE(ours.find("weights do not fit the model: words is [11, 8] instead of [1073741824, "
-                      "65536], positions is [10, 8] instead of [10, 65536]"),
+  EXPECT_NE(ours.find("weights do not fit the model: encoder.embedding.words is [11, 8] instead of "
+                      "[1073741824, 65536], encoder.embedding.positions is [10, 8] instead of [10, "
+                      "65536]"),
             std::string::npos)
       << ours;
   for (const std::string name : {"theirs", "ours"})
@@ -107,7 +108,7 @@ TEST(BertFolder, AModelWithAHeadAndOldNamesIsRead) {
             (std::vector<std::string>{"bert.embeddings.position_ids", "cls.predictions.bias"}));
   EXPECT_FALSE(found.config.pooler);
   EXPECT_EQ(found.kept, static_cast<int64_t>(bert_tensors().size()) - 2);
-  EXPECT_TRUE(at::equal(found.weights.at("layers.1.mixer_norm.weight"),
+  EXPECT_TRUE(at::equal(found.weights.at("encoder.layers.1.mixer_norm.weight"),
                         bert_tensors().at("encoder.layer.1.attention.output.LayerNorm.weight")));
   EXPECT_TRUE(found.anew.empty());
 }
@@ -171,7 +172,7 @@ TEST(BertFolder, AnotherMechanismKeepsTheProjections) {
     for (const auto& [theirs, ours] : projections)
       for (const std::string end : {".weight", ".bias"})
         EXPECT_TRUE(
-            at::equal(found.weights.at("layers." + layer + ".mixer." + ours + end),
+            at::equal(found.weights.at("encoder.layers." + layer + ".mixer." + ours + end),
                       bert_tensors().at("encoder.layer." + layer + ".attention." + theirs + end)))
             << layer << " " << ours << end;
   EXPECT_EQ(found.kept, static_cast<int64_t>(bert_tensors().size()));
@@ -186,7 +187,7 @@ TEST(BertFolder, AnotherMechanismKeepsTheProjections) {
   Context context;
   const auto y = (*bert)(at::ones({2, 7}, at::kLong), {}, context);
   EXPECT_TRUE(y.isfinite().all().item<bool>());
-  EXPECT_TRUE(at::equal(bert->named_parameters()["layers.0.mixer.key.weight"],
+  EXPECT_TRUE(at::equal(bert->named_parameters()["encoder.layers.0.mixer.key.weight"],
                         bert_tensors().at("encoder.layer.0.attention.self.key.weight")));
 }
 
@@ -196,7 +197,7 @@ TEST(BertFolder, OneLayerAloneCanBeSwapped) {
   const auto found = import_bert(
       folder, yaml("[{name: softmax, layers: 0}, {name: linformer, rank: 4, layers: 1}]"));
   ASSERT_FALSE(found.anew.empty());
-  for (const auto& name : found.anew) EXPECT_FALSE(name.starts_with("layers.0.")) << name;
+  for (const auto& name : found.anew) EXPECT_FALSE(name.starts_with("encoder.layers.0.")) << name;
 }
 
 TEST(BertFolder, WeightsWithoutAPlaceAreLeftOut) {

@@ -133,7 +133,7 @@ TEST(Bert, RefusesWhatItWasNotBuiltFor) {
   EXPECT_EQ(error_of([&] {
               (*bert)(at::ones({1, 11}, at::kLong), {}, context);
             }),
-            "bert: 11 tokens, but max_length is 10");
+            "encoder: 11 tokens, but max_length is 10");
   BertConfig config;
   config.encoder.width = 8;
   config.encoder.heads = 2;
@@ -145,11 +145,22 @@ TEST(Bert, RefusesWhatItWasNotBuiltFor) {
             }),
             "bert: was built without a pooler");
   config.encoder.heads = 3;
-  EXPECT_EQ(error_of([&] { Bert(config, 1); }), "bert: width 8 is not a multiple of 3 heads");
+  EXPECT_EQ(error_of([&] { Bert(config, 1); }), "encoder: width 8 is not a multiple of 3 heads");
   config.encoder.heads = 2;
   config.encoder.block.residual = Residual::pre_norm;
   EXPECT_EQ(error_of([&] { Bert(config, 1); }),
             "bert: is not causal, has learned positions up to max_length and post_norm residuals");
+}
+
+TEST(Bert, DropsOutAsItsConfigSays) {
+  BertConfig config;
+  config.encoder.embedding_dropout = 0.1;
+  config.encoder.block.dropout = 0.2;
+  const auto encoder = encoder_of(config);
+  EXPECT_EQ(encoder.embedding_dropout, 0.1);
+  EXPECT_EQ(encoder.block.dropout, 0.2);
+  EXPECT_EQ(encoder.block.norm_epsilon, 1e-12);
+  EXPECT_EQ(encoder.block.residual, Residual::post_norm);
 }
 
 }  // namespace

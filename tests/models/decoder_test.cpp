@@ -20,7 +20,8 @@ TEST(Decoder, TheLastNormHasTheEpsilonOfAllNorms) {
   Context context = {.memory = memory}, inner = {.mask = {.causal = true}, .memory = memory};
   const auto weights = decoder.named_parameters();
   const auto layers = std::dynamic_pointer_cast<Stack>(decoder.named_children()["layers"]);
-  const auto x = (*layers)(at::embedding(weights["words"], tokens) + weights["positions"], inner);
+  const auto x = (*layers)(
+      at::embedding(weights["embedding.words"], tokens) + weights["embedding.positions"], inner);
   EXPECT_NEAR_TENSOR(decoder(tokens, context),
                      (x - x.mean(-1, true)) / (x.var(-1, false, true) + kEpsilon).sqrt(),
                      (Tolerance{1e-10, 0}));

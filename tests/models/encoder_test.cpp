@@ -270,8 +270,7 @@ TEST(Encoder, EveryKindOfPositionAndResidualGoesOnWhileDecoding) {
     const auto want = (*encoder)(input, whole);
     auto state = started(*encoder, 2);
     EXPECT_NEAR_TENSOR(in_pieces(*encoder, state, input, {5, 1, 6}), want, kSame)
-        << names_of(positions)[static_cast<size_t>(positions)] << " "
-        << names_of(residual)[static_cast<size_t>(residual)];
+        << name_of(positions) << " " << name_of(residual);
   };
   for (size_t i = 0; i < names_of(Positions()).size(); ++i)
     compare(static_cast<Positions>(i), Residual::pre_norm);

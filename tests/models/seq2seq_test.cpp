@@ -209,12 +209,13 @@ std::set<std::string> names(const Made& m) {
 TEST(Seq2Seq, TiedMatricesAreOneParameter) {
   const auto none = names(made("softmax", "softmax", "softmax")),
              output = names(made("softmax", "softmax", "softmax", "pre_norm", Tie::output));
-  EXPECT_TRUE(none.count("encoder.embedding.words") && none.count("decoder.words") &&
+  EXPECT_TRUE(none.count("encoder.embedding.words") && none.count("decoder.embedding.words") &&
               none.count("output.weight"));
-  EXPECT_TRUE(output.count("encoder.embedding.words") && output.count("decoder.words") &&
+  EXPECT_TRUE(output.count("encoder.embedding.words") && output.count("decoder.embedding.words") &&
               !output.count("output.weight"));
   const auto all = made("softmax", "softmax", "softmax", "pre_norm", Tie::all);
-  EXPECT_TRUE(names(all).count("encoder.embedding.words") && !names(all).count("decoder.words"));
+  EXPECT_TRUE(names(all).count("encoder.embedding.words") &&
+              !names(all).count("decoder.embedding.words"));
   all.logits().square().sum().backward();
   const auto words = all.model->named_parameters()["encoder.embedding.words"];
   const auto before = all.logits();

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "longbow/nn/contract/part.h"
 #include "tests/support/tensor.h"
 
 namespace longbow {

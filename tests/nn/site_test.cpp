@@ -1,4 +1,6 @@
 #include "longbow/nn/contract/site.h"
+#include "longbow/nn/contract/linear.h"
+#include "longbow/nn/layers/layer_norm.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -106,21 +108,6 @@ TEST(Shared, ABufferIsMadeOnceAndNotLearned) {
   EXPECT_EQ(shared.parameters().size(), 0u);
   EXPECT_EQ(shared.buffers().size(), 1u);
   EXPECT_NE(error_of([&] { shared.buffer("e", {3, 3}, make); }), "");
-}
-
-TEST(Hints, BiasesAndNormsDoNotDecay) {
-  const Linear linear(site("bert"), 4, 5);
-  EXPECT_TRUE(linear.hints().at("weight").decay);
-  EXPECT_FALSE(linear.hints().at("bias").decay);
-  EXPECT_FALSE(LayerNorm(4).hints().at("weight").decay);
-  EXPECT_FALSE(Linear(site("bert"), 4, 5, false).bias.defined());
-}
-
-TEST(LayerNorm, NormalisesTheLastDimension) {
-  const auto x = random_normal({3, 8}, 1).to(at::kFloat);
-  const auto centred = x - x.mean(-1, true);
-  const auto want = centred / (centred.square().mean(-1, true) + 1e-5).sqrt();
-  EXPECT_NEAR_TENSOR(LayerNorm(8)(x), want, tolerance(at::kFloat));
 }
 
 TEST(Shared, AChildHasTheSameKeysForOtherTensors) {

@@ -42,24 +42,6 @@ TEST(Number, ScoresHaveTheDecimalsOfTheirMetric) {
   EXPECT_EQ(measure_of("perplexity").sentence(12.3456), "perplexity 12.346");
 }
 
-TEST(Number, ColumnsAreThoseOfATerminal) {
-  EXPECT_EQ(columns_of("O(N²)"), 5u);
-  EXPECT_EQ(columns_of("–"), 1u);
-  EXPECT_EQ(columns_of("漢字"), 4u);
-  EXPECT_EQ(columns_of("e\u0301"), 1u);
-  EXPECT_EQ(padded("√n", 4), "√n  ");
-  EXPECT_EQ(padded("longer", 4), "longer");
-}
-
-TEST(Number, ALongNameLosesItsMiddle) {
-  EXPECT_EQ(shortened("linformer", 9), "linformer");
-  EXPECT_EQ(shortened("linformer rank 128", 10), "linfor…128");
-  EXPECT_EQ(shortened("漢字漢字漢字", 7), "漢字…字");
-  EXPECT_EQ(shortened("longer", 1), "…");
-  for (size_t columns = 1; columns < 20; ++columns)
-    EXPECT_LE(columns_of(shortened("e\u0301é漢 a longer name", columns)), columns);
-}
-
 TEST(Number, DurationsPickTheirUnit) {
   EXPECT_EQ(duration_text(1.5e-6), "1.5 µs");
   EXPECT_EQ(duration_text(1e-3), "1 ms");

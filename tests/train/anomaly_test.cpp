@@ -1,4 +1,5 @@
 #include "longbow/train/step/anomaly.h"
+#include "longbow/nn/contract/linear.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

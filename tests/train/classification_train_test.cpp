@@ -67,7 +67,7 @@ TEST_P(ClassificationTrain, ReachesTheStatedLoss) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Lessons, ClassificationTrain,
-                         testing::ValuesIn(by_every_mechanism(kLessons)), name_of);
+                         testing::ValuesIn(by_every_mechanism(kLessons)), test_name);
 
 }  // namespace
 }  // namespace longbow

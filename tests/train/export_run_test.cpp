@@ -167,8 +167,8 @@ TEST(ExportRun, TrainingStartsFromWhatWasExported) {
   const auto weights = exported(trained(here, kPairs), out);
   const auto imported = import_bert(out);
   EXPECT_EQ(imported.left_out, (std::vector<std::string>{"classifier.bias", "classifier.weight"}));
-  EXPECT_TRUE(
-      at::equal(imported.weights.at("pooler.weight"), weights.at("bert.pooler.dense.weight")));
+  EXPECT_TRUE(at::equal(imported.weights.at("pooler.dense.weight"),
+                        weights.at("bert.pooler.dense.weight")));
   const auto again = read_run_config(parse_yaml(
       kPairs + "train: {max_steps: 1, learning_rate: 1e-30, weight_decay: 0, bucket: 1}\n" +
           "start: {from: " + out + "}\n",

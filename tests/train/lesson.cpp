@@ -48,7 +48,7 @@ Outlook counted(const Dataset& data) {
 
 }  // namespace
 
-std::string name_of(const testing::TestParamInfo<LessonCase>& info) {
+std::string test_name(const testing::TestParamInfo<LessonCase>& info) {
   return std::get<0>(info.param).name + "_" + std::get<1>(info.param).name;
 }
 

@@ -42,7 +42,7 @@ inline void PrintTo(const Means& means, std::ostream* out) {
 
 using LessonCase = std::tuple<Lesson, Means>;
 using LessonTest = testing::TestWithParam<LessonCase>;
-std::string name_of(const testing::TestParamInfo<LessonCase>& info);
+std::string test_name(const testing::TestParamInfo<LessonCase>& info);
 
 // Every lesson by an exact, a linear, a low-rank and a windowed mechanism, and by none.
 std::vector<LessonCase> by_every_mechanism(const std::vector<Lesson>& lessons);

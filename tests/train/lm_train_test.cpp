@@ -60,7 +60,7 @@ TEST_P(LanguageTrain, ReachesTheStatedLoss) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Lessons, LanguageTrain, testing::ValuesIn(by_every_mechanism(kLessons)),
-                         name_of);
+                         test_name);
 
 }  // namespace
 }  // namespace longbow

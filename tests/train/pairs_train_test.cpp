@@ -74,7 +74,7 @@ TEST_P(PairsTrain, ReachesTheStatedLoss) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Lessons, PairsTrain, testing::ValuesIn(by_every_mechanism(kLessons)),
-                         name_of);
+                         test_name);
 
 }  // namespace
 }  // namespace longbow

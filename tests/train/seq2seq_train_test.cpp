@@ -46,7 +46,7 @@ TEST_P(TranslationTrain, ReachesTheStatedLossAndDecodes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Lessons, TranslationTrain,
-                         testing::ValuesIn(by_every_mechanism({kReversal})), name_of);
+                         testing::ValuesIn(by_every_mechanism({kReversal})), test_name);
 
 TEST(Translation, AFinishedRunIsOpenedAndTranslates) {
   auto config = config_of(kReversal, {"softmax"});

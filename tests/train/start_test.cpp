@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include "longbow/models/bert/bert_encoder.h"
 #include "longbow/models/bert/bert_folder.h"
 #include "longbow/train/run/checkpoint.h"
 #include "longbow/train/run/dry_run.h"
@@ -335,7 +334,7 @@ TEST(Start, APretrainingStartsFromIt) {
   write_small_bert(folder + "/bert");
   auto config = unmoved(configured(folder + "/bert", "pretrain: {objective: masked_lm}\n"));
   const auto used = run(config, folder + "/run");
-  const auto stored = encoder_weights(read_bert_weights(folder + "/bert"));
+  const auto stored = read_bert_weights(folder + "/bert");
   EXPECT_EQ(used.at("encoder.embedding.words").size(0), 20);
   for (const auto& [name, tensor] : used)
     if (name.starts_with("encoder.")) EXPECT_TRUE(at::equal(tensor, stored.at(name))) << name;
@@ -347,7 +346,7 @@ TEST(Start, AnAverageBeginsWithWhatIsTakenOver) {
   auto config = unmoved(configured(folder + "/bert"));
   config.train.average = {.ema = 0.9, .ema_corrected = false};
   const auto used = run(config, folder + "/run");
-  const auto stored = encoder_weights(read_bert_weights(folder + "/bert"));
+  const auto stored = read_bert_weights(folder + "/bert");
   for (const auto& [name, tensor] : used)
     if (name.starts_with("encoder."))
       EXPECT_NEAR_TENSOR(tensor, stored.at(name), (Tolerance{1e-6, 1e-6})) << name;
@@ -356,7 +355,7 @@ TEST(Start, AnAverageBeginsWithWhatIsTakenOver) {
 TEST(Start, FrozenLayersDoNotMoveByABit) {
   const auto folder = scratch();
   write_small_bert(folder + "/bert");
-  const auto stored = encoder_weights(read_bert_weights(folder + "/bert"));
+  const auto stored = read_bert_weights(folder + "/bert");
   const auto is_frozen = [](const std::string& name) {
     return name.starts_with("encoder.embedding.") || name.starts_with("encoder.layers.0.");
   };

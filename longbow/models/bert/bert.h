@@ -1,5 +1,6 @@
 #pragma once
 #include "longbow/models/encoder/encoder.h"
+#include "longbow/models/encoder/pooling.h"
 
 namespace longbow {
 
@@ -19,9 +20,12 @@ void fields(V& v, BertConfig& c) {
   v("pooler", c.pooler, "a layer over the first token, tanh(W h + b)");
 }
 
+// The encoder that a BERT is: with segments, and a norm over the embeddings.
+EncoderConfig encoder_of(const BertConfig& config);
+
 // BERT (Devlin et al., 2018, arXiv:1810.04805) with any mechanism in the place of its attention:
-//   h_0 = LN(word[id] + position[t] + type[s]),   h_l = block_l(h_l-1),   pooled = tanh(W h_L,0 +
-//   b)
+//   h_0 = LN(word[id] + position[t] + type[s]),   h_l = block_l(h_l-1),
+//   pooled = tanh(W h_L,0 + b),
 // with residuals as LN(x + F(x)). Positions count real tokens.
 class Bert : public Part {
  public:
@@ -34,14 +38,9 @@ class Bert : public Part {
   const BertConfig& config() const { return config_; }
 
  private:
-  Tensor embedded(const Tensor& tokens, const Tensor& types, const Context& context);
   BertConfig config_;
-  Tensor words_, positions_, segments_;
-  std::shared_ptr<LayerNorm> norm_;
-  std::shared_ptr<Shared> shared_;
-  std::vector<Block> blocks_;
-  std::shared_ptr<Stack> layers_;
-  std::shared_ptr<Linear> pooler_;
+  std::shared_ptr<Encoder> encoder_;
+  std::shared_ptr<Pooler> pooler_;
 };
 
 }  // namespace longbow

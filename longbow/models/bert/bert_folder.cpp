@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "longbow/core/file.h"
+#include "longbow/core/folder.h"
 #include "longbow/core/listing.h"
 #include "longbow/models/bert/hugging_face.h"
 #include "longbow/tensors/safetensors.h"
@@ -135,7 +136,7 @@ BertConfig our_config(const Node& tree) {
 void prepare(const std::string& from, const std::string& out) {
   if (fs::exists(in(out, kWeights)) || fs::exists(in(out, kIndex)))
     throw UserError(Place{out, 0}, "already holds a model", "name another folder with --out");
-  fs::create_directories(out);
+  make_folder(out);
   for (const auto* name :
        {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
         "vocab.txt", "vocab.json", "merges.txt", "tokenizer.model", "spiece.model"})

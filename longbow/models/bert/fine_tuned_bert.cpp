@@ -8,7 +8,6 @@
 #include <string_view>
 #include <utility>
 
-#include "longbow/models/bert/bert_encoder.h"
 #include "longbow/models/bert/hugging_face.h"
 #include "longbow/models/encoder/pooling.h"
 #include "longbow/models/heads/language_model.h"
@@ -105,7 +104,7 @@ Head pair_head(const FineTunedBert& model, const Place& place) {
 
 Head word_head(const FineTunedBert& model, const Place& place) {
   const auto& activation = model.encoder.block.feed_forward.activation;
-  const auto own = std::string(names_of(activation)[static_cast<size_t>(activation)]);
+  const auto own = name_of(activation);
   if (said(model.model, "tied") != "true" || said(model.model, "transform") != "true" ||
       said(model.model, "head_activation") != own)
     throw UserError(place,
@@ -167,7 +166,7 @@ HuggingFaceModel to_hugging_face(const FineTunedBert& model, const Node& source,
   result.config["architectures"] = Node::list({Node::string(head.architecture)});
   if (head.answers > 0) name_answers(model, head, result.config);
   for (const auto& name : bert_weight_names(bert))
-    result.weights["bert." + name.theirs] = model.weights.at(name_in_encoder(name.ours));
+    result.weights["bert." + name.theirs] = model.weights.at(name.ours);
   for (const auto& [theirs, ours] : head.names) result.weights[theirs] = model.weights.at(ours);
   if (const auto bias = result.weights.find("cls.predictions.bias"); bias != result.weights.end())
     bias->second = for_all_words(bias->second, bert.vocabulary);

@@ -133,15 +133,19 @@ Node bert_to_hugging_face(const BertConfig& config, const Node& source) {
 std::vector<WeightName> bert_weight_names(const BertConfig& config) {
   const auto width = config.encoder.width, inner = config.encoder.block.feed_forward.width;
   std::vector<WeightName> names = {
-      {"embeddings.word_embeddings.weight", "words", {config.vocabulary, width}},
-      {"embeddings.position_embeddings.weight", "positions", {config.encoder.max_length, width}},
-      {"embeddings.token_type_embeddings.weight", "segments", {config.token_types, width}}};
+      {"embeddings.word_embeddings.weight", "encoder.embedding.words", {config.vocabulary, width}},
+      {"embeddings.position_embeddings.weight",
+       "encoder.embedding.positions",
+       {config.encoder.max_length, width}},
+      {"embeddings.token_type_embeddings.weight",
+       "encoder.embedding.segments",
+       {config.token_types, width}}};
   const auto add = [&](const std::string& theirs, const std::string& ours,
                        const std::vector<int64_t>& shape, int64_t layer) {
     names.push_back({theirs + ".weight", ours + ".weight", shape, layer});
     names.push_back({theirs + ".bias", ours + ".bias", {shape.front()}, layer});
   };
-  add("embeddings.LayerNorm", "embedding_norm", {width}, -1);
+  add("embeddings.LayerNorm", "encoder.embedding.norm", {width}, -1);
   struct LayerPart {
     const char *theirs, *ours;
     std::vector<int64_t> shape;
@@ -156,9 +160,9 @@ std::vector<WeightName> bert_weight_names(const BertConfig& config) {
                              {"output.LayerNorm", "feed_forward_norm", {width}}};
   for (int64_t layer = 0; layer < config.encoder.layers; ++layer)
     for (const auto& [theirs, ours, shape] : parts)
-      add(c10::str("encoder.layer.", layer, ".", theirs), c10::str("layers.", layer, ".", ours),
-          shape, layer);
-  if (config.pooler) add("pooler.dense", "pooler", {width, width}, -1);
+      add(c10::str("encoder.layer.", layer, ".", theirs),
+          c10::str("encoder.layers.", layer, ".", ours), shape, layer);
+  if (config.pooler) add("pooler.dense", "pooler.dense", {width, width}, -1);
   return names;
 }
 

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 
 #include "longbow/models/bert/bert.h"
+#include "longbow/nn/contract/linear.h"
+#include "longbow/nn/layers/layer_norm.h"
 
 namespace longbow {
 namespace {
@@ -42,8 +44,7 @@ void check_canine(const CanineConfig& config, const Node& tree) {
   for (const auto& attention : {config.first, config.last})
     check_attention(single(config.encoder, attention));
   if (config.encoder.width % config.hashes != 0) {
-    const auto* hashes = tree.find("hashes");
-    throw UserError(hashes ? hashes->place : tree.place,
+    throw UserError(tree.place_of("hashes"),
                     "model.width " + std::to_string(config.encoder.width) +
                         " is not a multiple of model.hashes " + std::to_string(config.hashes),
                     "change one of them");

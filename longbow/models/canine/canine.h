@@ -1,5 +1,7 @@
 #pragma once
 #include "longbow/models/encoder/encoder.h"
+#include "longbow/nn/contract/linear.h"
+#include "longbow/nn/layers/layer_norm.h"
 
 namespace longbow {
 

@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include "longbow/nn/layers/positions.h"
+#include "longbow/nn/layers/layer_norm.h"
 
 namespace longbow {
 namespace {
@@ -25,6 +25,7 @@ EncoderConfig encoder_of(const DecoderConfig& config) {
           .bias = config.bias,
           .positions = config.positions,
           .init = config.init,
+          .embedding_dropout = config.embedding_dropout,
           .block = config.block,
           .attention = config.attention};
 }
@@ -53,8 +54,7 @@ void check_cross_attention(const DecoderConfig& config, const DecoderSite& place
 
 void check_decoder(const DecoderConfig& config, const DecoderSite& place, const Node& tree) {
   if (config.positions == Positions::axial) {
-    const auto* positions = tree.find("positions");
-    throw UserError(positions ? positions->place : tree.place, "a decoder has no axial positions",
+    throw UserError(tree.place_of("positions"), "a decoder has no axial positions",
                     "write none, sinusoidal, learned or rotary");
   }
   check_encoder(encoder_of(config), tree, /*crosses=*/true);
@@ -70,28 +70,13 @@ Decoder::Decoder(const DecoderConfig& config, const DecoderSite& place) : config
               config.width, " is not a multiple of ", config.heads, " heads");
   auto site = site_of(config, place);
   site.shared = shared_ = register_module("shared", std::make_shared<Shared>());
-  words_ = place.words;
-  if (!words_.defined())
-    words_ = parameter("words", initial_normal(site, "words", {place.vocabulary, config.width},
-                                               config.init == Init::lra ? 1.0 : 0.02));
-  TORCH_CHECK(words_.size(0) == place.vocabulary && words_.size(1) == config.width,
-              "decoder: the shared embeddings are ", words_.sizes(), ", but it needs [",
+  if (config.positions == Positions::rotary) site.rotary = EncoderConfig().rotary;
+  embedding_ = register_module(
+      "embedding",
+      std::make_shared<Embedding>(site, encoder_of(config), place.vocabulary, place.words));
+  TORCH_CHECK(words().size(0) == place.vocabulary && words().size(1) == config.width,
+              "decoder: the shared embeddings are ", words().sizes(), ", but it needs [",
               place.vocabulary, ", ", config.width, "]");
-  switch (config.positions) {
-    case Positions::none:
-    case Positions::axial:  // refused by check_decoder
-      break;
-    case Positions::rotary:
-      site.rotary = EncoderConfig().rotary;
-      break;
-    case Positions::sinusoidal:
-      positions_ = register_buffer("positions", sinusoids(config.max_length, config.width));
-      break;
-    case Positions::learned:
-      positions_ = parameter(
-          "positions", initial_normal(site, "positions", {config.max_length, config.width}, 0.02));
-      break;
-  }
   const auto own = attention_per_layer(config.attention, config.layers),
              cross = attention_per_layer(config.cross_attention, config.layers);
   std::vector<Block> blocks;
@@ -107,10 +92,8 @@ Decoder::Decoder(const DecoderConfig& config, const DecoderSite& place) : config
                             std::make_shared<LayerNorm>(config.width, config.block.norm_epsilon));
 }
 
-Tensor Decoder::embedded(const Tensor& tokens, const Tensor& places, Context& context) const {
-  auto x = at::embedding(words_, tokens);
-  if (positions_.defined()) x = x + at::embedding(positions_, places).to(x.scalar_type());
-  return dropout(x, config_.embedding_dropout, is_training(), context, "decoder.embedding.dropout");
+Tensor Decoder::embedded(const Tensor& tokens, const Tensor& places, const Context& context) const {
+  return (*embedding_)(tokens, {.positions = places, .random = context.random});
 }
 
 Tensor Decoder::operator()(const Tensor& tokens, Context& context) {
@@ -128,7 +111,7 @@ void Decoder::start(State& state, int64_t lanes, int64_t capacity, Context& cont
               capacity, " tokens, but max_length is ", config_.max_length);
   state = {};
   layers_->start(state.child["layers"], lanes, capacity, context);
-  state.seen = at::zeros({lanes}, words_.options().dtype(at::kLong));
+  state.seen = at::zeros({lanes}, words().options().dtype(at::kLong));
 }
 
 Tensor Decoder::extend(const Tensor& tokens, State& state, Context& context) {

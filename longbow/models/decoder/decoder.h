@@ -1,5 +1,6 @@
 #pragma once
 #include "longbow/models/encoder/encoder.h"
+#include "longbow/nn/layers/layer_norm.h"
 
 namespace longbow {
 
@@ -53,15 +54,15 @@ class Decoder : public Part {
   void start(State& state, int64_t lanes, int64_t capacity, Context& context);
   Tensor extend(const Tensor& tokens, State& state, Context& context);  // [B, T] -> [B, T, C]
 
-  const Tensor& words() const { return words_; }  // [V, C]
+  const Tensor& words() const { return embedding_->words(); }  // [V, C]
   int64_t max_length() const { return config_.max_length; }
 
  private:
-  Tensor embedded(const Tensor& tokens, const Tensor& places, Context& context) const;
+  Tensor embedded(const Tensor& tokens, const Tensor& places, const Context& context) const;
   Tensor normed(const Tensor& x) const { return norm_ ? (*norm_)(x) : x; }
   DecoderConfig config_;
-  Tensor words_, positions_;
   std::shared_ptr<Shared> shared_;
+  std::shared_ptr<Embedding> embedding_;
   std::shared_ptr<Stack> layers_;
   std::shared_ptr<LayerNorm> norm_;
 };

@@ -82,8 +82,7 @@ int64_t steps_for(const Continuation& model, const Prompt& prompt, int64_t wante
 
 void check_decoding(const DecodingConfig& config, const Node& tree) {
   const auto fail = [&](const char* key, const std::string& what, const std::string& hint) {
-    const auto* found = tree.find(key);
-    throw UserError(found ? found->place : tree.place, what, hint);
+    throw UserError(tree.place_of(key), what, hint);
   };
   if (config.max_length > 0 && config.min_length >= config.max_length)
     fail("min_length",

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "longbow/nn/contract/linear.h"
+
 namespace longbow {
 namespace {
 

@@ -5,6 +5,7 @@
 
 #include "longbow/models/decoder/decoder.h"
 #include "longbow/models/decoder/decoding.h"
+#include "longbow/nn/contract/linear.h"
 
 namespace longbow {
 

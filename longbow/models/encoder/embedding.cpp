@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "longbow/nn/contract/linear.h"
+#include "longbow/nn/layers/layer_norm.h"
 #include "longbow/nn/layers/positions.h"
 
 namespace longbow {

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "longbow/nn/layers/layer_norm.h"
+
 namespace longbow {
 
 std::vector<Block> blocks_of(const EncoderConfig& config, const Site& site) {
@@ -26,18 +28,31 @@ Encoder::Encoder(const EncoderConfig& config, int64_t vocabulary, uint64_t seed,
   if (config.positions == Positions::rotary) site.rotary = config.rotary;
   embedding_ =
       register_module("embedding", std::make_shared<Embedding>(site, config, vocabulary, words));
-  layers_ = register_module("layers", std::make_shared<Stack>(blocks_of(config, site), shared_));
+  blocks_ = blocks_of(config, site);
+  layers_ = register_module("layers", std::make_shared<Stack>(blocks_, shared_));
   if (config.block.residual == Residual::pre_norm || config.block.residual == Residual::reversible)
     norm_ = register_module("norm",
                             std::make_shared<LayerNorm>(config.width, config.block.norm_epsilon));
 }
 
-Tensor Encoder::operator()(const Tensor& tokens, Context& context) {
+Tensor Encoder::embedded(const Tensor& tokens, Context& context) const {
   TORCH_CHECK(config_.max_length == 0 || tokens.size(1) <= config_.max_length,
               "encoder: ", tokens.size(1), " tokens, but max_length is ", config_.max_length);
   context.mask.causal = config_.causal;
-  const auto x = (*layers_)((*embedding_)(tokens, context), context);
+  return (*embedding_)(tokens, context);
+}
+
+Tensor Encoder::operator()(const Tensor& tokens, Context& context) {
+  const auto x = (*layers_)(embedded(tokens, context), context);
   return norm_ ? (*norm_)(x) : x;
+}
+
+std::vector<Tensor> Encoder::hidden(const Tensor& tokens, Context& context) {
+  TORCH_CHECK(config_.block.residual != Residual::reversible,
+              "encoder: reversible blocks pass two streams, not hidden states");
+  std::vector<Tensor> states = {embedded(tokens, context)};
+  for (const auto& block : blocks_) states.push_back(block->forward(states.back(), context));
+  return states;
 }
 
 // The state of the stack, with the number of real tokens so far, from which positions go on.

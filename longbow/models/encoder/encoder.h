@@ -1,5 +1,6 @@
 #pragma once
 #include "longbow/models/encoder/embedding.h"
+#include "longbow/nn/layers/layer_norm.h"
 #include "longbow/nn/layers/stack.h"
 
 namespace longbow {
@@ -13,6 +14,8 @@ class Encoder : public Part {
   // `words` [V, E] of another module can be read instead of words of its own.
   Encoder(const EncoderConfig& config, int64_t vocabulary, uint64_t seed, const Tensor& words = {});
   Tensor operator()(const Tensor& tokens, Context& context);
+  // The embeddings and what each block makes of them, before the last norm: layers + 1 tensors.
+  std::vector<Tensor> hidden(const Tensor& tokens, Context& context);
   // Decoding, by a causal encoder: an empty state for `lanes` sequences of up to `capacity` tokens,
   // then the next tokens [B, T] of each; context.mask.keep [B, T] says which of them are real.
   void start(State& state, int64_t lanes, int64_t capacity, Context& context);
@@ -22,10 +25,12 @@ class Encoder : public Part {
   const Tensor& words() const { return embedding_->words(); }  // [V, E]
 
  private:
+  Tensor embedded(const Tensor& tokens, Context& context) const;
   EncoderConfig config_;
   std::shared_ptr<Shared> shared_;
   std::shared_ptr<Embedding> embedding_;
-  std::shared_ptr<Stack> layers_;
+  std::vector<Block> blocks_;
+  std::shared_ptr<Stack> layers_;  // of the blocks
   std::shared_ptr<LayerNorm> norm_;
 };
 

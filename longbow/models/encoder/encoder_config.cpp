@@ -22,7 +22,7 @@ Site site_of(const EncoderConfig& config, uint64_t seed) {
                     .heads = config.heads,
                     .head_width = config.head_width,
                     .max_length = config.max_length},
-          .init = std::string(names_of(config.init)[static_cast<size_t>(config.init)]),
+          .init = name_of(config.init),
           .bias = config.bias,
           .layers = config.layers,
           .seed = seed};
@@ -61,8 +61,7 @@ void check_blocks(const EncoderConfig& config, const Node& tree, bool crosses) {
 }
 
 void check_axial(const EncoderConfig& config, const Node& tree) {
-  const auto* found = tree.find("axial");
-  const auto place = found ? found->place : tree.place;
+  const auto place = tree.place_of("axial");
   const int64_t width = config.words();
   const auto axial = config.axial.filled(config.max_length, width);
   if (axial.rows * axial.columns < config.max_length)
@@ -82,8 +81,7 @@ void check_axial(const EncoderConfig& config, const Node& tree) {
 
 void check_encoder(const EncoderConfig& config, const Node& tree, bool crosses) {
   if (config.head_width == 0 && config.width % config.heads != 0) {
-    const auto* heads = tree.find("heads");
-    throw UserError(heads ? heads->place : tree.place,
+    throw UserError(tree.place_of("heads"),
                     "model.width " + std::to_string(config.width) +
                         " is not a multiple of model.heads " + std::to_string(config.heads),
                     "change one of them, or set model.head_width");

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "longbow/nn/contract/linear.h"
+
 namespace longbow {
 namespace {
 

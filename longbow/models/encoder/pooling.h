@@ -2,7 +2,8 @@
 #include <array>
 #include <string_view>
 
-#include "longbow/nn/contract/site.h"
+#include "longbow/nn/contract/linear.h"
+#include "longbow/nn/contract/part.h"
 
 namespace longbow {
 

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "longbow/nn/contract/linear.h"
+
 namespace longbow {
 
 ClassifierBase::ClassifierBase(const ClassifierConfig& config, int64_t vocabulary, int64_t classes,

@@ -1,6 +1,7 @@
 #pragma once
 #include "longbow/models/encoder/encoder.h"
 #include "longbow/models/encoder/pooling.h"
+#include "longbow/nn/contract/linear.h"
 
 namespace longbow {
 

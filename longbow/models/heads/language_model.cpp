@@ -2,6 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include "longbow/nn/contract/linear.h"
+#include "longbow/nn/layers/layer_norm.h"
+
 namespace longbow {
 
 void check_language_head(const LanguageHeadConfig& config, int64_t words, int64_t width,
@@ -47,11 +50,10 @@ LanguageModel::LanguageModel(const LanguageModelConfig& config, const Vocabulary
                              uint64_t seed, const Tensor& words)
     : encoder_(register_module(
           "encoder", std::make_shared<Encoder>(config.encoder, vocabulary.inputs, seed, words))) {
-  const Site site = {
-      .shape = {.width = config.encoder.width},
-      .path = "head",
-      .init = std::string(names_of(config.encoder.init)[static_cast<size_t>(config.encoder.init)]),
-      .seed = seed};
+  const Site site = {.shape = {.width = config.encoder.width},
+                     .path = "head",
+                     .init = name_of(config.encoder.init),
+                     .seed = seed};
   head_ = register_module("head", std::make_shared<LanguageHead>(
                                       config.head, site, encoder_->words(), vocabulary.outputs,
                                       config.encoder.block.norm_epsilon));

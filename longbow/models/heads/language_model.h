@@ -1,6 +1,8 @@
 #pragma once
 #include "longbow/models/decoder/decoding.h"
 #include "longbow/models/encoder/encoder.h"
+#include "longbow/nn/contract/linear.h"
+#include "longbow/nn/layers/layer_norm.h"
 
 namespace longbow {
 

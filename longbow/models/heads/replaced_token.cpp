@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "longbow/core/seed.h"
+#include "longbow/nn/contract/linear.h"
 
 namespace longbow {
 namespace {

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "longbow/models/heads/language_model.h"
+#include "longbow/nn/contract/linear.h"
 
 namespace longbow {
 

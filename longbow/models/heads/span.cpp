@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "longbow/nn/contract/linear.h"
+
 namespace longbow {
 namespace {
 

@@ -1,5 +1,6 @@
 #pragma once
 #include "longbow/models/encoder/encoder.h"
+#include "longbow/nn/contract/linear.h"
 
 namespace longbow {
 

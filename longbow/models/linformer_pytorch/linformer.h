@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "longbow/attention/mechanism.h"
+#include "longbow/nn/contract/linear.h"
 #include "longbow/nn/slots/length_config.h"
 
 namespace longbow {

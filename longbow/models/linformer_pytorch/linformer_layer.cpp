@@ -2,7 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include "longbow/nn/contract/linear.h"
 #include "longbow/nn/contract/recompute.h"
+#include "longbow/nn/layers/layer_norm.h"
 
 namespace longbow {
 
@@ -74,9 +76,7 @@ Slots slots_of(const LinformerConfig& c, int64_t tokens, int64_t layer) {
 }
 
 Node mixer_options(const LinformerConfig& c, const Slots& slots, bool triangle, double dropout) {
-  const auto name = [](auto value) {
-    return Node::string(std::string(names_of(value)[static_cast<size_t>(value)]));
-  };
+  const auto name = [](auto value) { return Node::string(name_of(value)); };
   const bool narrow = c.w_o_intermediate_dim.has_value();
   if (c.full_attention && !narrow)
     return Node::map({{"name", Node::string("softmax")}, {"dropout", Node::number(dropout)}});

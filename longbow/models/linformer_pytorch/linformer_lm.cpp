@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 
 #include "longbow/models/linformer_pytorch/linformer.h"
+#include "longbow/nn/contract/linear.h"
 
 namespace longbow {
 namespace {

@@ -6,7 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "longbow/nn/contract/site.h"
+#include "longbow/nn/contract/linear.h"
+#include "longbow/nn/contract/part.h"
 
 namespace longbow {
 

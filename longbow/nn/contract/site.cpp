@@ -2,8 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include "longbow/ops/affine.h"
-#include "longbow/ops/layer_norm.h"
+#include <cmath>
 
 namespace longbow {
 
@@ -69,34 +68,6 @@ Tensor initial_matrix(const Site& site, const std::string& name, int64_t out, in
   TORCH_CHECK(site.init == "xavier" || site.init == "lra" || site.init == "paper", "unknown init '",
               site.init, "'; one of: bert, xavier, lra, paper");
   return initial_uniform(site, name, {out, in}, std::sqrt(6.0 / static_cast<double>(in + out)));
-}
-
-Tensor Part::parameter(const std::string& name, const Tensor& value, Hint hint) {
-  hints_[name] = hint;
-  return register_parameter(name, value);
-}
-
-std::shared_ptr<Linear> Part::linear(const Site& site, const std::string& name, int64_t in,
-                                     int64_t out) {
-  return register_module(name, std::make_shared<Linear>(site.at(name), in, out, site.bias));
-}
-
-Linear::Linear(const Site& site, int64_t in, int64_t out, bool with_bias) {
-  weight = parameter("weight", initial_matrix(site, "weight", out, in));
-  if (with_bias) bias = parameter("bias", at::zeros({out}), {.decay = false});
-}
-
-Tensor Linear::operator()(const Tensor& x) const {
-  return affine(x, weight, bias);
-}
-
-LayerNorm::LayerNorm(int64_t width, double epsilon) : epsilon_(epsilon) {
-  weight = parameter("weight", at::ones({width}), {.decay = false});
-  bias = parameter("bias", at::zeros({width}), {.decay = false});
-}
-
-Tensor LayerNorm::operator()(const Tensor& x) const {
-  return layer_norm(x, weight, bias, epsilon_);
 }
 
 }  // namespace longbow

@@ -72,45 +72,4 @@ Tensor initial_uniform(const Site& site, const std::string& name, at::IntArrayRe
 // unless the mechanism initialises by hand.
 Tensor initial_matrix(const Site& site, const std::string& name, int64_t out, int64_t in);
 
-// A module that can say how the optimiser should treat its parameters and that may act after a
-// step.
-struct Hint {
-  bool decay = true;
-  double max_learning_rate = 0;  // 0 = no limit
-};
-class Linear;
-class Part : public torch::nn::Module {
- public:
-  const std::map<std::string, Hint>& hints() const { return hints_; }
-  // Redraw features, move centroids: in place, outside the graph, never in evaluation.
-  virtual void after_step(int64_t /*step*/) {}
-
- protected:
-  Tensor parameter(const std::string& name, const Tensor& value, Hint hint = {});
-  // A projection of an attention, registered under its name; its bias is as the site says.
-  std::shared_ptr<Linear> linear(const Site& site, const std::string& name, int64_t in,
-                                 int64_t out);
-
- private:
-  std::map<std::string, Hint> hints_;
-};
-
-// y = x W^T + b.
-class Linear : public Part {
- public:
-  Linear(const Site& site, int64_t in, int64_t out, bool with_bias = true);
-  Tensor operator()(const Tensor& x) const;
-  Tensor weight, bias;  // [out, in], [out] or undefined
-};
-
-class LayerNorm : public Part {
- public:
-  explicit LayerNorm(int64_t width, double epsilon = 1e-5);
-  Tensor operator()(const Tensor& x) const;
-  Tensor weight, bias;
-
- private:
-  double epsilon_;
-};
-
 }  // namespace longbow

@@ -6,6 +6,7 @@
 
 #include "longbow/core/option_error.h"
 #include "longbow/nn/contract/recompute.h"
+#include "longbow/nn/layers/layer_norm.h"
 
 namespace longbow {
 namespace {

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "longbow/core/option_error.h"
+#include "longbow/nn/contract/linear.h"
 #include "longbow/nn/contract/recompute.h"
 
 namespace longbow {

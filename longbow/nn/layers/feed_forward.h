@@ -4,7 +4,8 @@
 #include <string_view>
 
 #include "longbow/core/fields.h"
-#include "longbow/nn/contract/site.h"
+#include "longbow/nn/contract/linear.h"
+#include "longbow/nn/contract/part.h"
 
 namespace longbow {
 

@@ -1,6 +1,6 @@
 #pragma once
 #include "longbow/core/fields.h"
-#include "longbow/nn/contract/site.h"
+#include "longbow/nn/contract/part.h"
 
 namespace longbow {
 

@@ -93,7 +93,7 @@ class Builder {
 }  // namespace
 
 void check_length_config(const LengthConfig& c, const Site& site) {
-  const auto method = names_of(c.method)[static_cast<size_t>(c.method)];
+  const auto method = name_of(c.method);
   const bool convolution = c.method == Method::convolution,
              layerwise = c.sharing == Sharing::layerwise;
   const int64_t rank = rank_of(c, site), longest = longest_of(c, site);

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <stdexcept>
 
+#include "longbow/core/columns.h"
 #include "longbow/report/draw/scale.h"
 #include "longbow/report/draw/svg.h"
 #include "longbow/report/table/number.h"

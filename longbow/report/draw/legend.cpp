@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "longbow/core/columns.h"
 #include "longbow/report/table/number.h"
 
 namespace longbow::reporting {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "longbow/core/columns.h"
 #include "longbow/report/table/number.h"
 
 namespace longbow::reporting {

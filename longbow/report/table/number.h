@@ -28,11 +28,4 @@ std::string duration_text(double seconds);  // "12.3 µs": for one call
 std::string exponent_text(double exponent);
 std::string exact_text(double value);  // the shortest text that reads back as the same number
 
-// Columns that a text takes on a terminal: accents none, characters of East Asia two.
-size_t columns_of(const std::string& utf8);
-std::string padded(const std::string& utf8, size_t columns);  // with blanks behind it
-// At most so many columns: of a longer text the middle is left out, since names often differ at
-// their ends.
-std::string shortened(const std::string& utf8, size_t columns);
-
 }  // namespace longbow::reporting

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "longbow/core/columns.h"
 #include "longbow/report/table/bench_grid.h"
 #include "longbow/report/table/grid.h"
 #include "longbow/report/table/number.h"

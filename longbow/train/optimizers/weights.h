@@ -3,7 +3,7 @@
 // type: an update is often smaller than what half a type's digits can tell apart.
 #include <torch/nn/module.h>
 
-#include "longbow/nn/contract/site.h"
+#include "longbow/nn/contract/part.h"
 
 namespace longbow {
 

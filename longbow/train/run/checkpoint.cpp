@@ -14,6 +14,7 @@
 #include "longbow/core/config.h"
 #include "longbow/core/fields.h"
 #include "longbow/core/file.h"
+#include "longbow/core/folder.h"
 #include "longbow/core/log.h"
 #include "longbow/tensors/safetensors.h"
 
@@ -142,7 +143,7 @@ void save_checkpoint(const std::string& run, const Progressed& progressed, const
                      const Tensors& optimizer, const Retention& keep) {
   const auto draft = checkpoints_of(run) / "draft";
   fs::remove_all(draft);
-  fs::create_directories(draft);
+  make_folder(draft.string());
   const auto write = [&](const char* name, const Tensors& tensors) {
     const auto file = (draft / name).string();
     save_safetensors(file, tensors);

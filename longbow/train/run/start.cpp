@@ -6,7 +6,6 @@
 #include <filesystem>
 
 #include "longbow/core/file.h"
-#include "longbow/models/bert/bert_encoder.h"
 #include "longbow/models/bert/bert_folder.h"
 #include "longbow/tensors/safetensors.h"
 #include "longbow/train/run/checkpoint.h"
@@ -204,7 +203,7 @@ Inheritance started(const RunConfig& config, const TrainOptions& options) {
                     "leave it out");
   const bool run = is_run(start.from);
   return {run ? load_safetensors(in(start.from, "model.safetensors")).tensors
-              : encoder_weights(read_bert_weights(start.from)),
+              : read_bert_weights(start.from),
           {.source = start.from,
            .everything = !run || stored.objective == config.objective,
            .tile = start.positions == NewPositions::tile}};

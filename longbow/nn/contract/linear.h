@@ -1,0 +1,14 @@
+#pragma once
+#include "longbow/nn/contract/part.h"
+
+namespace longbow {
+
+// y = x W^T + b.
+class Linear : public Part {
+ public:
+  Linear(const Site& site, int64_t in, int64_t out, bool with_bias = true);
+  Tensor operator()(const Tensor& x) const;
+  Tensor weight, bias;  // [out, in], [out] or undefined
+};
+
+}  // namespace longbow
