@@ -79,7 +79,7 @@ TEST(HuggingFace, EveryWeightOfTheirsHasOneNameHere) {
   for (const auto& name : bert_weight_names(config)) ours[name.theirs] = name.ours;
   for (const auto& [name, tensor] : bert_tensors()) EXPECT_TRUE(ours.count(name)) << name;
   EXPECT_EQ(ours.size(), bert_tensors().size());
-  EXPECT_EQ(ours.at("encoder.layer.1.attention.self.key.bias"), "layers.1.mixer.key.bias");
+  EXPECT_EQ(ours.at("encoder.layer.1.attention.self.key.bias"), "encoder.layers.1.mixer.key.bias");
 }
 
 }  // namespace
