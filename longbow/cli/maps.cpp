@@ -47,7 +47,9 @@ std::vector<LayerMap> maps_of(FinishedRun& run, const Dataset& data, const MapsC
   std::vector<std::string> paths;
   for (const auto& [path, map] : found)
     if (map.dim() == 4) paths.push_back(path);
-  std::sort(paths.begin(), paths.end(), predict::MapReader::comes_before);
+  std::sort(paths.begin(), paths.end(), [&](const std::string& path, const std::string& other) {
+    return reader.comes_before(path, other);
+  });
   std::vector<LayerMap> maps;
   for (const auto& path : paths) {
     const auto all = found.at(path).to(at::kCPU, at::kFloat);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "longbow/core/fields.h"
+#include "longbow/data/baseline.h"
 #include "longbow/data/count.h"
 #include "longbow/data/dataset.h"
 #include "longbow/data/listops.h"
@@ -49,6 +50,13 @@ void fields(V& v, DataConfig& c) {
   v("reverse", c.reverse, "generator options of reverse");
 }
 
+// What `longbow init` prints to start from: how a run config differs from what all have in common,
+// and what comes of it.
+struct Recipe {
+  std::string config = {};   // YAML
+  std::string reaches = {};  // a score, and what to compare it with
+};
+
 struct DataSource {
   std::string name, description;
   std::string objective;  // what its samples are made for
@@ -57,6 +65,9 @@ struct DataSource {
   std::function<Splits(const DataConfig&)> load;
   // Writes the files and manifest.json.
   std::function<void(const std::string& dir, const Node& options, uint64_t seed)> make;
+  Recipe recipe;
+  // Bounds that are known of this data alone; null: none.
+  std::function<std::vector<Baseline>(const DataConfig&, const Splits&)> baselines = {};
 };
 const std::vector<DataSource>& data_sources();
 // UserError with the nearest names when there is none.

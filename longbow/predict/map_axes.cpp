@@ -27,13 +27,6 @@ PathParts parts_of(const std::string& path) {
           .rest = dot == std::string::npos ? "" : path.substr(dot + 1)};
 }
 
-// Parts in the order in which a sample meets them.
-int64_t place_of(const std::string& part) {
-  constexpr std::array<std::string_view, 6> kOrder = {"generator", "",     "first",
-                                                      "deep",      "last", "decoder"};
-  return std::find(kOrder.begin(), kOrder.end(), part) - kOrder.begin();
-}
-
 // The maps of one layer over x [1, tokens, C].
 Tensors probed(const Node& options, int64_t tokens) {
   const at::NoGradGuard no_grad;
@@ -77,8 +70,11 @@ void MapAxes::keep_rows(int64_t limit) {
   if (static_cast<int64_t>(queries.size()) > rows) queries.resize(static_cast<size_t>(rows));
 }
 
-MapReader::MapReader(Node model, std::string objective, const Splits& splits, const Sample& sample)
-    : model_(std::move(model)), objective_(std::move(objective)), named_(!splits.symbols.empty()) {
+MapReader::MapReader(Node model, const std::string& objective, const Splits& splits,
+                     const Sample& sample)
+    : model_(std::move(model)),
+      sites_(find_objective(objective).sites),
+      named_(!splits.symbols.empty()) {
   const auto named = [](const std::vector<int32_t>& ids, const Names& symbols) {
     Names names;
     for (const auto id : ids) {
@@ -95,18 +91,26 @@ MapReader::MapReader(Node model, std::string objective, const Splits& splits, co
   written_.insert(written_.end(), second_.begin(), second_.end() - 1);
 }
 
-bool MapReader::comes_before(const std::string& path, const std::string& other) {
-  const auto key = [](const std::string& text) {
+const AttentionSite& MapReader::site_of(const std::string& path) const {
+  const auto [part, layer, rest] = parts_of(path);
+  const auto& begins = part;  // clang 14 captures no structured binding
+  const auto found = std::find_if(sites_.begin(), sites_.end(),
+                                  [&](const AttentionSite& site) { return site.path == begins; });
+  TORCH_CHECK(found != sites_.end(), "maps: no attention site of the objective has ", path);
+  return *found;
+}
+
+bool MapReader::comes_before(const std::string& path, const std::string& other) const {
+  const auto key = [&](const std::string& text) {
     const auto [part, layer, rest] = parts_of(text);
-    return std::tuple(place_of(part), part, layer, rest.starts_with("cross"), rest);
+    return std::tuple(&site_of(text), layer, rest.starts_with("cross"), rest);
   };
   return key(path) < key(other);
 }
 
 std::string MapReader::name(const std::string& path) const {
   auto [part, layer, rest] = parts_of(path);
-  if (part.empty() && objective_ == "translation") part = "encoder";
-  if (part.empty() && objective_ == "replaced_tokens") part = "detector";
+  if (part.empty()) part = site_of(path).name;
   if (rest == "mixer") rest = "";
   if (rest.starts_with("mixer.")) rest = rest.substr(6);
   return (part.empty() ? "" : part + ".") + "layers." + std::to_string(layer) +
@@ -115,14 +119,12 @@ std::string MapReader::name(const std::string& path) const {
 
 Node MapReader::options_at(const std::string& path) const {
   const auto [part, layer, rest] = parts_of(path);
-  const Node* owner = &model_;
-  const char* key = "attention";
-  if (objective_ == "translation") owner = model_.find(part.empty() ? "encoder" : "decoder");
-  if (part == "generator") owner = model_.find("generator");
-  if (rest.starts_with("cross")) key = "cross_attention";
-  if (part == "first" || part == "last") return *model_.find(part);
-  const auto layers = as_integer(*owner->find("layers"), "layers");
-  return attention_per_layer(*owner->find(key), layers).at(static_cast<size_t>(layer));
+  const auto& site = site_of(path);
+  const auto& owner = site.part.empty() ? model_ : *model_.find(site.part);
+  if (site.choice == AttentionSite::Choice::fixed) return *owner.find(site.key);
+  const auto layers = as_integer(*owner.find("layers"), "layers");
+  const std::string key = rest.starts_with("cross") ? "cross_attention" : site.key;
+  return attention_per_layer(*owner.find(key), layers).at(static_cast<size_t>(layer));
 }
 
 MapAxes MapReader::axes(const std::string& path, int64_t sequence, int64_t rows,
@@ -132,10 +134,11 @@ MapAxes MapReader::axes(const std::string& path, int64_t sequence, int64_t rows,
   const auto there = rest.starts_with("cross") ? "mixer" + rest.substr(5) : rest;
   const bool packs = rest.ends_with(".pack");  // slots read the tokens
   const bool weighs = packs || weighs_tokens(result.mechanism, there);
-  if (part == "deep") result.row_title = result.column_title = "molecules";
+  const auto& other = site_of(path).reads;
+  if (!other.empty()) result.row_title = result.column_title = other;
   if (packs) result.row_title = "slots";
   if (!weighs) result.column_title = "slots";
-  if (part == "deep") return result;
+  if (!other.empty()) return result;
   const bool writes = part == "decoder", crosses = rest.starts_with("cross");
   const auto& own = writes ? written_ : sequence == 1 ? second_ : first_;
   const auto& read = crosses ? first_ : own;

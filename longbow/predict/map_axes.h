@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "longbow/core/config.h"
-#include "longbow/data/dataset.h"
+#include "longbow/tasks/task.h"
 
 namespace longbow::predict {
 
@@ -21,19 +21,22 @@ struct MapAxes {
 class MapReader {
  public:
   // `model` is the resolved model part of the run's config.
-  MapReader(Node model, std::string objective, const Splits& splits, const Sample& sample);
+  MapReader(Node model, const std::string& objective, const Splits& splits, const Sample& sample);
 
-  static bool comes_before(const std::string& path, const std::string& other);
+  // In the order in which a sample meets them.
+  bool comes_before(const std::string& path, const std::string& other) const;
   std::string name(const std::string& path) const;  // "layers.0", "decoder.layers.0.cross"
   // Of a map of `rows` and `columns` that the sequence (0, or 1 for the second of two that one
   // encoder reads) gave.
   MapAxes axes(const std::string& path, int64_t sequence, int64_t rows, int64_t columns) const;
 
  private:
+  // Of the objective's sites, the one that the path is of.
+  const AttentionSite& site_of(const std::string& path) const;
   Node options_at(const std::string& path) const;  // the mechanism's
   using Names = std::vector<std::string>;
   Node model_;
-  std::string objective_;
+  std::vector<AttentionSite> sites_;
   bool named_;                      // tokens have names
   Names first_, second_, written_;  // tokens of the sequences; what a decoder has written before
 };

@@ -1,5 +1,7 @@
 #pragma once
-// What the files of the objectives share, and the rows that they make.
+// What the files of the objectives share.
+#include <span>
+
 #include "longbow/models/encoder/encoder_config.h"
 #include "longbow/tasks/task.h"
 
@@ -49,9 +51,9 @@ class TaskOf : public Task {
   std::shared_ptr<M> model_;
 };
 
+// The row with what follows from the task's class.
 template <class T>
-Objective objective_of(const std::string& name, const std::string& description,
-                       const std::string& command = "predict") {
+Objective objective_of(Objective row) {
   const auto checked = [](const Node& model) {
     const auto whole = T::complete(model);
     auto config = read<typename T::Config>(whole, "model");
@@ -68,30 +70,24 @@ Objective objective_of(const std::string& name, const std::string& description,
     T::check(config, whole);
     return std::pair(std::move(own), std::move(config));
   };
-  return {.name = name,
-          .description = description,
-          .options = describe<typename T::Config>(),
-          .complete = T::complete,
-          .check = checked,
-          .check_data = fitted,
-          .make =
-              [fitted](const Splits& splits, const Node& model, const TaskOptions& options) {
-                const auto [own, config] = fitted(splits, model, options.bucket);
-                auto task = std::make_unique<T>(own, config, options);
-                task->model().to(options.device);
-                return task;
-              },
-          .command = command};
+  row.options = describe<typename T::Config>();
+  row.complete = T::complete;
+  row.check = checked;
+  row.check_data = fitted;
+  row.make = [fitted](const Splits& splits, const Node& model, const TaskOptions& options) {
+    const auto [own, config] = fitted(splits, model, options.bucket);
+    auto task = std::make_unique<T>(own, config, options);
+    task->model().to(options.device);
+    return task;
+  };
+  return row;
 }
 
-Objective classification_objective();
-Objective pairs_objective();
-Objective regression_objective();
-Objective span_objective();
-Objective characters_objective();
-Objective causal_lm_objective();
-Objective masked_lm_objective();
-Objective replaced_tokens_objective();
-Objective translation_objective();
+// The most frequent class of the training split, where there are classes.
+std::vector<Baseline> class_baselines(const Splits& splits);
+// Every word as likely as it is frequent in the training split: of the words that are predicted of
+// a sample, out of a vocabulary.
+std::vector<Baseline> word_baselines(const Splits& splits, int64_t vocabulary,
+                                     std::span<const int32_t> (*predicted)(const Sample&));
 
 }  // namespace longbow

@@ -3,18 +3,8 @@
 #include <ATen/ATen.h>
 
 #include "longbow/models/encoder/encoder.h"
-#include "longbow/tasks/objectives.h"
 
 namespace longbow {
-
-const std::vector<Objective>& objectives() {
-  static const std::vector<Objective> all = {
-      classification_objective(), pairs_objective(),           regression_objective(),
-      span_objective(),           characters_objective(),      causal_lm_objective(),
-      masked_lm_objective(),      replaced_tokens_objective(), translation_objective(),
-  };
-  return all;
-}
 
 const Objective& find_objective(const std::string& name, const Place& place) {
   std::vector<std::string> known;

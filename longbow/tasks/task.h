@@ -8,8 +8,9 @@
 #include "longbow/data/batch.h"
 #include "longbow/data/source.h"
 #include "longbow/data/symbols.h"
+#include "longbow/models/bert/fine_tuned_bert.h"
 #include "longbow/models/decoder/decoding.h"
-#include "longbow/nn/contract/part.h"
+#include "longbow/nn/contract/mixer.h"
 
 namespace longbow {
 
@@ -89,18 +90,45 @@ class Task {
   Tensors* maps_ = nullptr;
 };
 
-// A kind of task: reads the model part of a config, strictly.
+// A place of a model that has an attention mechanism.
+struct AttentionSite {
+  // Which mechanism it has: what an arena places there; that of the model, unless its part names
+  // its own; always what the config says.
+  enum class Choice { free, follows, fixed };
+  std::string name = {};          // empty where a model has only this one
+  std::string path = {};          // that the names of its modules begin with
+  std::string part = {};          // of the model's config that holds it; empty: the model itself
+  std::string key = "attention";  // in that part
+  Choice choice = Choice::free;
+  // What a mechanism must promise, to be placed here by an arena; null: nothing.
+  bool (*needs)(const Promises&) = nullptr;
+  std::string reads = {};  // what its maps are about, where it is not the tokens of a sample
+};
+
+// A kind of task: reads the model part of a config, strictly. One source file in objectives/ is one
+// row; CMake collects them.
 struct Objective {
   std::string name, description;
-  std::vector<FieldDoc> options;
-  // The model part of a config with what is said once for several parts said in each of them.
-  std::function<Node(const Node& model)> complete;
-  // Refuses a model that cannot be built, before any data is opened.
-  std::function<void(const Node& model)> check;
-  // The same with the data at hand, which is padded to a multiple of `bucket`.
-  std::function<void(const Splits&, const Node& model, int64_t bucket)> check_data;
-  std::function<std::unique_ptr<Task>(const Splits&, const Node& model, const TaskOptions&)> make;
   std::string command = "predict";  // that asks a trained model: predict, generate, translate
+  // In the order in which a sample meets them.
+  std::vector<AttentionSite> sites = {AttentionSite()};
+  // What can be had of the splits without a model; null: nothing to compare with.
+  std::function<std::vector<Baseline>(const Splits&)> baselines = {};
+  bool pretrains = false;          // an encoder may learn it before its task
+  bool causal = false;             // its encoder is causal, whatever that of another model is
+  BertHead bert = BertHead::none;  // as which Hugging Face's library computes the same
+  Recipe recipe = {};              // where no data set is made for it
+
+  // What follows is filled in by objective_of().
+  std::vector<FieldDoc> options = {};
+  // The model part of a config with what is said once for several parts said in each of them.
+  std::function<Node(const Node& model)> complete = {};
+  // Refuses a model that cannot be built, before any data is opened.
+  std::function<void(const Node& model)> check = {};
+  // The same with the data at hand, which is padded to a multiple of `bucket`.
+  std::function<void(const Splits&, const Node& model, int64_t bucket)> check_data = {};
+  std::function<std::unique_ptr<Task>(const Splits&, const Node& model, const TaskOptions&)> make =
+      {};
 };
 const std::vector<Objective>& objectives();
 // UserError with the nearest names when there is none.
@@ -124,16 +152,8 @@ Node card(const std::string& type, const std::vector<std::pair<std::string, int6
 double sum_of(const Tensors& sums, const std::string& name);
 double mean_of(const Tensors& sums, const std::string& name, const std::string& over);
 
-// What can be had without a model: rows that every score should be read against.
-struct Baseline {
-  std::string name, meaning, metric;
-  bool larger_is_better = true;
-  double score = 0;  // on the test split
-};
-// The most frequent class of the training split where there are classes; for ListOps also the most
-// frequent one given the root operator. Where words are predicted, how often they occur; for
-// markov, which is made for it, also what the last word alone tells, and the least there is. None
-// for other objectives.
+// Those of the objective, and those of the data set that have the same metric; none where the
+// objective has none.
 std::vector<Baseline> baselines(const DataConfig& config, const std::string& objective,
                                 const Splits& splits);
 

@@ -23,15 +23,20 @@ MapReader translation() {
 }
 
 TEST(MapAxes, LayersComeInTheOrderThatASampleMeetsThem) {
-  const Names wanted = {"generator.layers.0.mixer", "layers.2.mixer",
-                        "layers.2.mixer.pack",      "layers.10.mixer",
-                        "first.layers.0.mixer",     "deep.layers.0.mixer",
-                        "last.layers.0.mixer",      "decoder.layers.0.mixer",
-                        "decoder.layers.0.cross",   "decoder.layers.1.mixer"};
-  auto paths = wanted;
-  std::sort(paths.begin(), paths.end());
-  std::sort(paths.begin(), paths.end(), MapReader::comes_before);
-  EXPECT_EQ(paths, wanted);
+  const auto check = [](const char* objective, const Names& wanted) {
+    const MapReader reader(Node::map(), objective, {}, {});
+    auto paths = wanted;
+    std::sort(paths.begin(), paths.end());
+    std::sort(paths.begin(), paths.end(), [&](const std::string& path, const std::string& other) {
+      return reader.comes_before(path, other);
+    });
+    EXPECT_EQ(paths, wanted) << objective;
+  };
+  check("translation",
+        {"layers.2.mixer", "layers.2.mixer.pack", "layers.10.mixer", "decoder.layers.0.mixer",
+         "decoder.layers.0.cross", "decoder.layers.1.mixer"});
+  check("replaced_tokens", {"generator.layers.0.mixer", "layers.0.mixer"});
+  check("characters", {"first.layers.0.mixer", "deep.layers.0.mixer", "last.layers.0.mixer"});
 }
 
 TEST(MapAxes, ALayerIsNamedByItsPartOfTheModel) {

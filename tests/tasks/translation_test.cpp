@@ -1,4 +1,4 @@
-#include "longbow/tasks/translation.h"
+#include "longbow/tasks/objectives/translation.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "longbow/tasks/translation.h"
+#include "longbow/tasks/objectives/translation.h"
 #include "tests/support/tensor.h"
 #include "tests/train/lesson.h"
 #include "tests/train/runs.h"

@@ -121,13 +121,11 @@ Head word_head(const FineTunedBert& model, const Place& place) {
 }
 
 Head head_of(const FineTunedBert& model, const Place& place) {
-  const auto& objective = model.objective;
-  if (objective == "classification") return classifier_head(model, place);
-  if (objective == "pairs" || objective == "regression") return pair_head(model, place);
-  if (objective == "masked_lm") return word_head(model, place);
-  if (objective != "span")
-    throw UserError(place, "a model of " + objective + " is none of Hugging Face's BERTs",
-                    "those of classification, pairs, regression, span and masked_lm are");
+  TORCH_CHECK(model.head != BertHead::none, "to_hugging_face: the model has no head of theirs");
+  if (model.head == BertHead::classes) return classifier_head(model, place);
+  if (model.head == BertHead::pairs || model.head == BertHead::values)
+    return pair_head(model, place);
+  if (model.head == BertHead::words) return word_head(model, place);
   Head head = {.architecture = "BertForQuestionAnswering"};
   add(head, "qa_outputs", "output");
   return head;
@@ -151,7 +149,7 @@ void name_answers(const FineTunedBert& model, const Head& head, Node& config) {
   config["label2id"] = ids;
   config["num_labels"] = Node::integer(count);
   config["problem_type"] =
-      Node::string(model.objective == "regression" ? "regression" : "single_label_classification");
+      Node::string(model.head == BertHead::values ? "regression" : "single_label_classification");
 }
 
 }  // namespace

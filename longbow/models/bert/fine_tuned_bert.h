@@ -8,8 +8,12 @@
 
 namespace longbow {
 
+// What a model has on top of its encoder, as Hugging Face's library names it: a class of a sequence
+// or of each token, a class of a pair, values, words, or the places of an answer.
+enum class BertHead { none, classes, pairs, values, words, span };
+
 struct FineTunedBert {
-  std::string objective = {};
+  BertHead head = BertHead::none;
   EncoderConfig encoder = {};
   Node model = {};                       // every option of the objective, spelled out
   std::vector<std::string> labels = {};  // names of the classes, or none

@@ -1,10 +1,14 @@
 #include "longbow/train/run/export_run.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <filesystem>
 #include <vector>
 
 #include "longbow/core/file.h"
 #include "longbow/models/bert/bert_folder.h"
+#include "longbow/tasks/task.h"
 #include "longbow/tensors/safetensors.h"
 #include "longbow/train/run/start.h"
 
@@ -27,6 +31,16 @@ std::string origin_of(std::string folder) {
     folder = before == folder ? "" : before;
   }
   return folder;
+}
+
+BertHead head_of(const Node& objective, const std::string& folder) {
+  const auto& row = find_objective(objective.text, objective.place);
+  if (row.bert != BertHead::none) return row.bert;
+  std::vector<std::string> others;
+  for (const auto& other : objectives())
+    if (other.bert != BertHead::none) others.push_back(other.name);
+  throw UserError(Place{folder, 0}, "a model of " + row.name + " is none of Hugging Face's BERTs",
+                  fmt::format("those of {} are", fmt::join(others, ", ")));
 }
 
 std::vector<std::string> labels_in(const Node& card) {
@@ -52,7 +66,7 @@ void export_run(const std::string& folder, const std::string& out, int64_t shard
   if (!objective || !model)
     throw UserError(Place{in(folder, "config.yaml"), 0}, "objective or model is missing",
                     "`longbow train` writes both");
-  const FineTunedBert run = {.objective = objective->text,
+  const FineTunedBert run = {.head = head_of(*objective, folder),
                              .encoder = read<EncoderConfig>(encoder_part(*model), "model"),
                              .model = *model,
                              .labels = labels_in(parse_json(read_file(card), card)),

@@ -15,8 +15,6 @@ namespace fs = std::filesystem;
 namespace longbow {
 namespace {
 
-const std::vector<std::string> kPretrains = {"causal_lm", "masked_lm", "replaced_tokens"};
-
 template <class T>
 void lay_over(T& value, const std::optional<T>& other) {
   if (other) value = *other;
@@ -30,7 +28,7 @@ RunConfig pretraining_of(const RunConfig& config) {
   first.pretrain = {};
   first.objective = own.objective;
   first.model = merged(encoder_part(config.model), own.model);
-  if (own.objective == "causal_lm") first.model["causal"] = Node::boolean(true);
+  if (find_objective(own.objective).causal) first.model["causal"] = Node::boolean(true);
   auto& train = first.train;
   lay_over(train.max_steps, own.max_steps);
   lay_over(train.optimizer.learning_rate, own.learning_rate);
@@ -47,9 +45,12 @@ void check_pretraining(const RunConfig& config, const Node& tree) {
   if (name.empty()) return;
   const auto* part = tree.find("pretrain");
   const auto* objective = part ? part->find("objective") : nullptr;
-  if (std::find(kPretrains.begin(), kPretrains.end(), name) == kPretrains.end())
+  std::vector<std::string> pretrain;
+  for (const auto& row : objectives())
+    if (row.pretrains) pretrain.push_back(row.name);
+  if (std::find(pretrain.begin(), pretrain.end(), name) == pretrain.end())
     throw UserError(objective ? objective->place : tree.place,
-                    fmt::format("'{}' does not pretrain", name), suggest(name, kPretrains));
+                    fmt::format("'{}' does not pretrain", name), suggest(name, pretrain));
   find_objective(name).check(pretraining_of(config).model);
 }
 

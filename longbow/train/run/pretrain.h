@@ -21,7 +21,7 @@ struct PretrainConfig {
 };
 template <class V>
 void fields(V& v, PretrainConfig& c) {
-  v("objective", c.objective, "causal_lm, masked_lm or replaced_tokens; empty: no pretraining");
+  v("objective", c.objective, "an objective that pretrains; empty: no pretraining");
   v("model", c.model, "options of that objective, over the encoder of the run");
   v("max_steps", c.max_steps, "optimiser steps; none = that of train", at_least(1));
   v("learning_rate", c.learning_rate, "peak learning rate; none = that of train", above(0));

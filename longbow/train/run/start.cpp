@@ -72,9 +72,10 @@ Node defaults_from(const Stored& stored, const std::string& objective) {
   if (stored.objective == objective) return stored.model;
   auto encoder = encoder_part(with_encoder(stored.model));
   // A causal language model is one whatever its encoder has been.
-  if (objective == "causal_lm")
+  const auto& row = find_objective(objective);
+  if (row.causal)
     std::erase_if(encoder.entries, [](const auto& entry) { return entry.first == "causal"; });
-  if (!is_nested(find_objective(objective))) return encoder;
+  if (!is_nested(row)) return encoder;
   return Node::map({{"encoder", encoder}});
 }
 

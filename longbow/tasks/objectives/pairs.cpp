@@ -45,7 +45,10 @@ class Pairs : public SequencesTask<PairsConfig> {
 }  // namespace
 
 Objective pairs_objective() {
-  return objective_of<Pairs>("pairs", "one class a pair of sequences");
+  return objective_of<Pairs>({.name = "pairs",
+                              .description = "one class a pair of sequences",
+                              .baselines = class_baselines,
+                              .bert = BertHead::pairs});
 }
 
 }  // namespace longbow

@@ -64,8 +64,19 @@ class Characters : public TaskOf<CanineConfig, CanineClassifier> {
 }  // namespace
 
 Objective characters_objective() {
-  return objective_of<Characters>("characters",
-                                  "one class a text, or one a marked character, by CANINE");
+  using Choice = AttentionSite::Choice;
+  return objective_of<Characters>(
+      {.name = "characters",
+       .description = "one class a text, or one a marked character, by CANINE",
+       .sites = {{.name = "first", .path = "first", .key = "first", .choice = Choice::fixed},
+                 {.name = "deep", .path = "deep", .reads = "molecules"},
+                 {.name = "last", .path = "last", .key = "last", .choice = Choice::fixed}},
+       .baselines = class_baselines,
+       .recipe = {
+           "{task: listops, objective: characters, data: {listops: {train: 8000, valid: 500, "
+           "test: 1000, min_length: 20, max_length: 100, max_depth: 5}}, model: {max_length: 112, "
+           "rate: 4, hashes: 4, buckets: 64, first: softmax, last: softmax, attention: softmax}}",
+           "38 % accuracy; the outermost operator alone tells 34 %"}});
 }
 
 }  // namespace longbow

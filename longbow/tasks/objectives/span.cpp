@@ -110,7 +110,8 @@ class Span : public TaskOf<SpanConfig, SpanModel> {
 }  // namespace
 
 Objective span_objective() {
-  return objective_of<Span>("span", "where an answer starts and ends");
+  return objective_of<Span>(
+      {.name = "span", .description = "where an answer starts and ends", .bert = BertHead::span});
 }
 
 }  // namespace longbow

@@ -71,8 +71,10 @@ class Regression : public SequencesTask<RegressionConfig> {
 }  // namespace
 
 Objective regression_objective() {
-  return objective_of<Regression>("regression",
-                                  "one or several values a sequence or a pair of sequences");
+  return objective_of<Regression>(
+      {.name = "regression",
+       .description = "one or several values a sequence or a pair of sequences",
+       .bert = BertHead::values});
 }
 
 }  // namespace longbow

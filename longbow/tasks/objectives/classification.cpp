@@ -45,8 +45,10 @@ class Classification : public TaskOf<ClassificationConfig, Classifier> {
 }  // namespace
 
 Objective classification_objective() {
-  return objective_of<Classification>("classification",
-                                      "one class a sequence, or one a marked token");
+  return objective_of<Classification>({.name = "classification",
+                                       .description = "one class a sequence, or one a marked token",
+                                       .baselines = class_baselines,
+                                       .bert = BertHead::classes});
 }
 
 }  // namespace longbow

@@ -83,7 +83,16 @@ class MaskedLm : public TaskOf<MaskedLmConfig, LanguageModel> {
 }  // namespace
 
 Objective masked_lm_objective() {
-  return objective_of<MaskedLm>("masked_lm", "hidden tokens, guessed from all others");
+  return objective_of<MaskedLm>(
+      {.name = "masked_lm",
+       .description = "hidden tokens, guessed from all others",
+       .pretrains = true,
+       .bert = BertHead::words,
+       .recipe = {"{task: markov, objective: masked_lm, data: {markov: {train: 8000, valid: 500, "
+                  "test: 500, words: 8, followers: 3, branches: 2, length: 32}}, model: {heads: 4, "
+                  "attention: softmax, masking: {share: 0.15}}, "
+                  "train: {max_steps: 1000, learning_rate: 3e-3}}",
+                  "a perplexity of 1.7 over 8 words"}});
 }
 
 }  // namespace longbow

@@ -1,4 +1,4 @@
-#include "longbow/tasks/translation.h"
+#include "longbow/tasks/objectives/translation.h"
 
 #include <ATen/ATen.h>
 
@@ -139,10 +139,30 @@ class Translation : public TaskOf<TranslationConfig, Seq2Seq> {
 }  // namespace
 
 Objective translation_objective() {
-  return objective_of<Translation>("translation",
-                                   "a target sequence for every source; keys beside "
-                                   "model.encoder and model.decoder hold for both",
-                                   "translate");
+  const auto baselines = [](const Splits& splits) {
+    return word_baselines(
+        splits, splits.second_vocabulary > 0 ? splits.second_vocabulary : splits.vocabulary,
+        [](const Sample& sample) { return std::span(sample.second); });
+  };
+  return objective_of<Translation>(
+      {.name = "translation",
+       .description = "a target sequence for every source; keys beside model.encoder and "
+                      "model.decoder hold for both",
+       .command = "translate",
+       .sites = {{.name = "encoder",
+                  .part = "encoder",
+                  .needs = [](const Promises& p) { return p.bidirectional; }},
+                 {.name = "decoder",
+                  .path = "decoder",
+                  .part = "decoder",
+                  .needs =
+                      [](const Promises& p) { return p.future != Future::refused && p.decode; }},
+                 {.name = "cross",
+                  .path = "decoder",
+                  .part = "decoder",
+                  .key = "cross_attention",
+                  .needs = [](const Promises& p) { return p.cross && p.decode; }}},
+       .baselines = baselines});
 }
 
 Decoded translate(Task& task, const Batch& batch, const Random& random) {

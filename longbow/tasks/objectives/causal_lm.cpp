@@ -76,7 +76,16 @@ class CausalLm : public TaskOf<CausalLmConfig, LanguageModel> {
 }  // namespace
 
 Objective causal_lm_objective() {
-  return objective_of<CausalLm>("causal_lm", "the next token, from those before it", "generate");
+  const auto baselines = [](const Splits& splits) {
+    return word_baselines(splits, splits.vocabulary,
+                          [](const Sample& sample) { return std::span(sample.tokens).subspan(1); });
+  };
+  return objective_of<CausalLm>({.name = "causal_lm",
+                                 .description = "the next token, from those before it",
+                                 .command = "generate",
+                                 .baselines = baselines,
+                                 .pretrains = true,
+                                 .causal = true});
 }
 
 }  // namespace longbow

@@ -141,8 +141,21 @@ class ReplacedTokens : public TaskOf<ReplacedTokensConfig, ReplacedTokenModel> {
 }  // namespace
 
 Objective replaced_tokens_objective() {
-  return objective_of<ReplacedTokens>("replaced_tokens",
-                                      "which tokens a small masked language model has replaced");
+  return objective_of<ReplacedTokens>(
+      {.name = "replaced_tokens",
+       .description = "which tokens a small masked language model has replaced",
+       .sites = {{.name = "generator",
+                  .path = "generator",
+                  .part = "generator",
+                  .choice = AttentionSite::Choice::follows},
+                 {.name = "detector"}},
+       .pretrains = true,
+       .recipe = {
+           "{task: markov, objective: replaced_tokens, data: {markov: {train: 8000, valid: 500, "
+           "test: 500, words: 8, followers: 3, branches: 2, length: 32}}, model: {heads: 4, "
+           "attention: softmax, generator: {width: 8, layers: 1}}, "
+           "train: {max_steps: 1000, learning_rate: 3e-3}}",
+           "a detector loss of 0.18; their share alone gives 0.23"}});
 }
 
 }  // namespace longbow
