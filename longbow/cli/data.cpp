@@ -9,8 +9,8 @@
 #include "longbow/core/interruption.h"
 #include "longbow/core/log.h"
 #include "longbow/core/work.h"
-#include "longbow/data/manifest.h"
-#include "longbow/data/source.h"
+#include "longbow/data/readers/manifest.h"
+#include "longbow/data/readers/source.h"
 
 namespace fs = std::filesystem;
 

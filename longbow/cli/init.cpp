@@ -6,7 +6,7 @@
 #include "longbow/cli/commands.h"
 #include "longbow/cli/reference.h"
 #include "longbow/cli/starter.h"
-#include "longbow/data/source.h"
+#include "longbow/data/readers/source.h"
 #include "longbow/tasks/task.h"
 
 namespace longbow::cli {
@@ -28,7 +28,7 @@ std::string comment_on(const std::string& key, const std::string& objective) {
     for (const auto& doc : section.keys)
       if (doc.name == key) found = &doc;
   }
-  if (!found) return "";
+  if (!found) return key.starts_with("data.") ? "options of the data set" : "";
   const bool has_default = found->type != "map" && !found->fallback.empty();
   return found->meaning + (has_default ? " [default " + found->fallback + "]" : "");
 }

@@ -156,7 +156,7 @@ std::string described(const Mechanism& mechanism, const DescribeCommand& command
 
 std::string described(const Section& section, const DescribeCommand& command) {
   return command.json       ? to_json(json_of(section), 2) + "\n"
-         : command.markdown ? markdown_rows(section.keys, "key")
+         : command.markdown ? page_of(section)
                             : text_of(section);
 }
 

@@ -44,6 +44,32 @@ std::vector<FieldDoc> below(const std::string& prefix, std::vector<FieldDoc> key
   return keys;
 }
 
+std::string joined(const std::vector<std::string>& words) {
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+using Facts = std::vector<std::pair<std::string, std::string>>;
+
+Facts facts_of(const DataSource& source) {
+  std::vector<std::string> files;
+  for (const auto& file : source.files) files.push_back("`" + file + "`");
+  return {{"made for", fmt::format("[{0}](../objectives/{0}.md)", source.objective)},
+          {"samples", source.make ? "generated in memory, or by `longbow data make`"
+                                  : "read from files that exist already"},
+          {"files", files.empty() ? "those that its options name" : joined(files)}};
+}
+
+Facts facts_of(const Objective& objective) {
+  std::vector<std::string> sites;
+  for (const auto& site : objective.sites)
+    if (!site.name.empty()) sites.push_back(site.name);
+  return {{"a trained model is asked with", "`longbow " + objective.command + "`"},
+          {"places for a mechanism", sites.empty() ? "one" : joined(sites)},
+          {"baselines", objective.baselines ? "yes" : "–"},
+          {"pretrains an encoder", objective.pretrains ? "yes" : "–"},
+          {"export to Hugging Face", objective.bert != BertHead::none ? "yes" : "–"}};
+}
+
 std::vector<Section> made_sections() {
   std::vector<Section> all = {
       {"run", "part", "What `longbow train` reads", outline<RunConfig>()},
@@ -51,12 +77,12 @@ std::vector<Section> made_sections() {
   for (const auto& source : data_sources())
     all.push_back({source.name, "data set",
                    fmt::format("{} (made for {})", source.description, source.objective),
-                   below("data." + source.name + ".", source.options)});
+                   below("data." + source.name + ".", source.options), facts_of(source)});
   all.push_back({"model", "part", "What the models of all objectives share",
                  below("model.", describe<EncoderConfig>())});
   for (const auto& objective : objectives())
-    all.push_back(
-        {objective.name, "objective", objective.description, below("model.", objective.options)});
+    all.push_back({objective.name, "objective", objective.description,
+                   below("model.", objective.options), facts_of(objective)});
   all.push_back(
       {"train", "part", "How the model is trained", below("train.", describe<TrainConfig>())});
   all.push_back({"start", "part", "Weights that exist, to go on from",
@@ -120,9 +146,9 @@ Remainder remainder(const Section& objective, const std::vector<FieldDoc>& model
   for (const auto& stem : stems) {
     const auto place = "`" + stem.substr(0, stem.size() - 1) + "`";
     if (known[stem].size() == model.size())
-      rest.shared += fmt::format("{} has the keys of [model](#model). ", place);
+      rest.shared += fmt::format("{} has the keys of [model](../config.md#model). ", place);
     else
-      rest.shared += fmt::format("{} has of the keys of [model](#model) {}. ", place,
+      rest.shared += fmt::format("{} has of the keys of [model](../config.md#model) {}. ", place,
                                  names_in(repeated[stem], model));
   }
   rest.shared += "Keys and defaults of its own:";
@@ -176,22 +202,20 @@ std::string config_text() {
 
 std::string config_markdown() {
   std::string text;
-  for (const auto& section : config_sections()) {
-    const bool part = section.kind == "part";
-    text += fmt::format("{}{} {}\n\n", text.empty() ? "" : "\n", part ? "##" : "###", section.name);
-    text += fmt::format("{}{}.\n\n",
-                        part                          ? ""
-                        : section.kind == "objective" ? "Objective: "
-                                                      : "Data set: ",
-                        section.summary);
-    if (section.kind != "objective") {
-      text += markdown_rows(section.keys, "key");
-      continue;
-    }
-    const auto rest = remainder(section, shared_model().keys);
-    text += rest.shared + "\n\n" + markdown_rows(rest.keys, "key");
-  }
+  for (const auto& section : config_sections())
+    if (section.kind == "part")
+      text += fmt::format("{}## {}\n\n{}.\n\n{}", text.empty() ? "" : "\n", section.name,
+                          section.summary, markdown_rows(section.keys, "key"));
   return text;
+}
+
+std::string page_of(const Section& section) {
+  if (section.kind == "part") return markdown_rows(section.keys, "key");
+  std::string text = "| | |\n|---|---|\n";
+  for (const auto& [name, value] : section.facts) text += fmt::format("| {} | {} |\n", name, value);
+  if (section.kind == "data set") return text + "\n" + markdown_rows(section.keys, "key");
+  const auto rest = remainder(section, shared_model().keys);
+  return text + "\n" + rest.shared + "\n\n" + markdown_rows(rest.keys, "key");
 }
 
 std::string text_of(const Section& section) {

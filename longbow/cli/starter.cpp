@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "longbow/data/source.h"
+#include "longbow/data/readers/source.h"
 #include "longbow/tasks/task.h"
 
 namespace longbow::cli {
@@ -52,7 +52,7 @@ const Starter& find_starter(const std::string& name) {
     known.push_back(starter.name);
   }
   for (const auto& source : data_sources()) {
-    if (source.objective == name) return find_starter(source.name);
+    if (source.objective == name && source.make) return find_starter(source.name);
     if (std::find(known.begin(), known.end(), source.objective) == known.end())
       known.push_back(source.objective);
   }

@@ -2,8 +2,8 @@
 // Which tokens a model must guess, and what stands in their place (BERT, Devlin et al., 2018,
 // arXiv:1810.04805).
 #include "longbow/core/fields.h"
-#include "longbow/data/batch.h"
-#include "longbow/data/symbols.h"
+#include "longbow/data/feed/batch.h"
+#include "longbow/data/readers/symbols.h"
 #include "longbow/nn/contract/context.h"
 
 namespace longbow {

@@ -5,7 +5,7 @@
 
 #include <charconv>
 
-#include "longbow/data/joined.h"
+#include "longbow/data/samples/joined.h"
 
 namespace longbow {
 namespace {

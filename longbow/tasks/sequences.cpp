@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include "longbow/data/joined.h"
+#include "longbow/data/samples/joined.h"
 
 namespace longbow {
 

@@ -5,9 +5,9 @@
 #include <string_view>
 
 #include "longbow/core/config.h"
-#include "longbow/data/batch.h"
-#include "longbow/data/source.h"
-#include "longbow/data/symbols.h"
+#include "longbow/data/feed/batch.h"
+#include "longbow/data/readers/source.h"
+#include "longbow/data/readers/symbols.h"
 #include "longbow/models/bert/fine_tuned_bert.h"
 #include "longbow/models/decoder/decoding.h"
 #include "longbow/nn/contract/mixer.h"

@@ -196,6 +196,10 @@ void expect_fresh(const std::string& page, const std::string& described) {
 TEST(DescribeCommand, ThePagesInDocsAreNotStale) {
   for (const auto& mechanism : mechanisms())
     expect_fresh("mechanisms/" + mechanism.name + ".md", mechanism.name);
+  for (const auto& source : data_sources())
+    expect_fresh("data/" + source.name + ".md", source.name);
+  for (const auto& objective : objectives())
+    expect_fresh("objectives/" + objective.name + ".md", objective.name);
   expect_fresh("config.md", "config");
 }
 

@@ -32,12 +32,8 @@ void add_leaves(const Node& node, const std::string& prefix, std::set<std::strin
   }
 }
 
-// The part of the reference between the heading of a section and the next one.
-std::string chapter(const std::string& name) {
-  const auto text = "\n" + config_markdown();
-  const auto start = text.find("# " + name + "\n");
-  if (start == std::string::npos) return "";
-  return text.substr(start, text.find("\n#", start) - start);
+std::string page(const std::string& name) {
+  return page_of(section(name));
 }
 
 std::string row_of(const FieldDoc& key) {
@@ -61,13 +57,28 @@ TEST(Reference, HasEveryKeyOfARun) {
       found.merge(names_of_keys(one.keys));
   for (const auto& key : wanted) EXPECT_TRUE(found.count(key)) << key;
   EXPECT_TRUE(wanted.count("train.adafactor.epsilon"));
-  EXPECT_TRUE(wanted.count("data.recall.pairs_min"));
+  EXPECT_TRUE(wanted.count("data.NAME")) << "the options of a data set are its own";
 }
 
 TEST(Reference, HasASectionForEveryDataSetAndObjective) {
   for (const auto& source : data_sources()) EXPECT_EQ(section(source.name).kind, "data set");
   for (const auto& objective : objectives())
     EXPECT_EQ(section(objective.name).keys.size(), objective.options.size());
+}
+
+TEST(Reference, TheConfigPageHasThePartsAlone) {
+  const auto text = config_markdown();
+  for (const auto& one : config_sections())
+    EXPECT_EQ(text.find("## " + one.name + "\n") != std::string::npos, one.kind == "part")
+        << one.name;
+}
+
+TEST(Reference, APageSaysWhatTheRowStates) {
+  EXPECT_NE(page("recall").find("| made for | [classification](../objectives/classification.md) |"),
+            std::string::npos);
+  EXPECT_NE(page("translation").find("| places for a mechanism | encoder, decoder, cross |"),
+            std::string::npos);
+  EXPECT_NE(page("masked_lm").find("| pretrains an encoder | yes |"), std::string::npos);
 }
 
 TEST(Reference, EveryKeySaysWhatItMeans) {
@@ -80,9 +91,9 @@ TEST(Reference, EveryKeySaysWhatItMeans) {
 
 // What an objective's table leaves out stands word for word in that of the model.
 TEST(Reference, AnObjectiveLeavesOutOnlyWhatTheModelSays) {
-  const auto model = chapter("model");
+  const auto model = page("model");
   for (const auto& objective : objectives()) {
-    const auto own = chapter(objective.name);
+    const auto own = page(objective.name);
     for (const auto& key : section(objective.name).keys) {
       SCOPED_TRACE(objective.name + " " + key.name);
       if (own.find("| `" + key.name + "` |") != std::string::npos) continue;
@@ -95,18 +106,20 @@ TEST(Reference, AnObjectiveLeavesOutOnlyWhatTheModelSays) {
 }
 
 TEST(Reference, AnObjectiveShowsDefaultsOfItsOwn) {
-  EXPECT_NE(chapter("causal_lm").find("| `model.causal` | boolean | `true` |"), std::string::npos);
-  EXPECT_NE(chapter("characters").find("| `model.width` | integer | `768` |"), std::string::npos);
-  EXPECT_EQ(chapter("masked_lm").find("| `model.width` |"), std::string::npos);
+  EXPECT_NE(page("causal_lm").find("| `model.causal` | boolean | `true` |"), std::string::npos);
+  EXPECT_NE(page("characters").find("| `model.width` | integer | `768` |"), std::string::npos);
+  EXPECT_EQ(page("masked_lm").find("| `model.width` |"), std::string::npos);
 }
 
 TEST(Reference, ADecoderNamesTheKeysThatItHasOfAModel) {
-  const auto text = chapter("translation");
-  EXPECT_NE(text.find("`model.encoder` has the keys of [model](#model). "), std::string::npos);
-  EXPECT_NE(text.find("`model.decoder` has of the keys of [model](#model) `width`, `heads`, "
-                      "`head_width`, `layers`, `max_length`, `bias`, `embedding_dropout`, "
-                      "`block.*`. "),
-            std::string::npos)
+  const auto text = page("translation");
+  EXPECT_NE(text.find("`model.encoder` has the keys of [model](../config.md#model). "),
+            std::string::npos);
+  EXPECT_NE(
+      text.find("`model.decoder` has of the keys of [model](../config.md#model) `width`, `heads`, "
+                "`head_width`, `layers`, `max_length`, `bias`, `embedding_dropout`, "
+                "`block.*`. "),
+      std::string::npos)
       << text.substr(0, 400);
   EXPECT_NE(text.find("| `model.decoder.attention` |"), std::string::npos);
 }

@@ -1,4 +1,4 @@
-#include "longbow/data/batch.h"
+#include "longbow/data/feed/batch.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

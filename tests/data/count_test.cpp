@@ -1,4 +1,4 @@
-#include "longbow/data/count.h"
+#include "longbow/data/sets/count.h"
 
 #include <gtest/gtest.h>
 

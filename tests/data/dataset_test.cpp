@@ -1,4 +1,4 @@
-#include "longbow/data/dataset.h"
+#include "longbow/data/samples/dataset.h"
 
 #include <gtest/gtest.h>
 

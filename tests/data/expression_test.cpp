@@ -1,4 +1,4 @@
-#include "longbow/data/expression.h"
+#include "longbow/data/sets/listops/expression.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
-#include "longbow/data/generated.h"
+#include "longbow/data/readers/generated.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
-#include "longbow/data/source.h"
+#include "longbow/data/readers/source.h"
 #include "tests/data/folder.h"
 #include "tests/data/mutation.h"
 
@@ -12,15 +12,11 @@ namespace longbow {
 namespace {
 
 DataConfig small(const std::string& name) {
-  DataConfig config{.name = name};
-  config.match = {.train = 9, .valid = 4, .test = 3, .topics = 3, .words = 2, .length = 5};
-  config.count = {.train = 9, .valid = 4, .test = 3, .words = 2, .length = 5, .pairs = true};
-  config.needle = {.train = 9, .valid = 4, .test = 3, .words = 3, .length = 6, .width = 2};
-  return config;
-}
-
-Node options_of(const DataConfig& config) {
-  return *written(config).find(config.name);
+  const std::string own = name == "match"   ? "topics: 3, words: 2, length: 5"
+                          : name == "count" ? "words: 2, length: 5, pairs: true"
+                                            : "words: 3, length: 6, width: 2";
+  return {.name = name,
+          .options = parse_yaml("{train: 9, valid: 4, test: 3, " + own + "}", "options")};
 }
 
 struct Generated : testing::TestWithParam<const char*> {
@@ -38,7 +34,7 @@ TEST_P(Generated, IsAFunctionOfItsSeed) {
 
 TEST_P(Generated, ReadsBackAsItWasWritten) {
   Folder folder;
-  make_data(config.name, folder.str(), options_of(config), 1);
+  make_data(config.name, folder.str(), config.options, 1);
   auto from_files = config;
   from_files.path = folder.str();
   const auto made = load_data(config), loaded = load_data(from_files);
@@ -51,7 +47,7 @@ TEST_P(Generated, ReadsBackAsItWasWritten) {
 
 TEST_P(Generated, IsNeverReadAfterAnAccident) {
   Folder folder;
-  make_data(config.name, folder.str(), options_of(config), 1);
+  make_data(config.name, folder.str(), config.options, 1);
   auto from_files = config;
   from_files.path = folder.str();
   const auto file = config.name + "_test.tsv", whole = folder.read(file);
@@ -67,7 +63,7 @@ TEST_P(Generated, IsNeverReadAfterAnAccident) {
 
 TEST_P(Generated, NeedsItsManifestAndAllItsTokens) {
   Folder folder;
-  make_data(config.name, folder.str(), options_of(config), 1);
+  make_data(config.name, folder.str(), config.options, 1);
   std::filesystem::remove(folder.file("manifest.json"));
   auto wrong = config;
   wrong.path = folder.str();

@@ -1,4 +1,4 @@
-#include "longbow/data/joined.h"
+#include "longbow/data/samples/joined.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "longbow/data/listops.h"
+#include "longbow/data/sets/listops.h"
 #include "tests/data/folder.h"
 #include "tests/data/mutation.h"
 

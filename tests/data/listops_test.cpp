@@ -1,4 +1,4 @@
-#include "longbow/data/listops.h"
+#include "longbow/data/sets/listops.h"
 
 #include <gtest/gtest.h>
 

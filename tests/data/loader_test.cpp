@@ -1,4 +1,4 @@
-#include "longbow/data/loader.h"
+#include "longbow/data/feed/loader.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -1,11 +1,11 @@
-#include "longbow/data/manifest.h"
+#include "longbow/data/readers/manifest.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
-#include "longbow/data/listops.h"
-#include "longbow/data/recall.h"
+#include "longbow/data/sets/listops.h"
+#include "longbow/data/sets/recall.h"
 #include "tests/data/folder.h"
 
 namespace longbow {

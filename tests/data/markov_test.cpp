@@ -1,4 +1,4 @@
-#include "longbow/data/markov.h"
+#include "longbow/data/sets/markov.h"
 
 #include <gtest/gtest.h>
 

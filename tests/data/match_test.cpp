@@ -1,4 +1,4 @@
-#include "longbow/data/match.h"
+#include "longbow/data/sets/match.h"
 
 #include <gtest/gtest.h>
 

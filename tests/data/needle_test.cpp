@@ -1,4 +1,4 @@
-#include "longbow/data/needle.h"
+#include "longbow/data/sets/needle.h"
 
 #include <gtest/gtest.h>
 

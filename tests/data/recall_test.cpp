@@ -1,4 +1,4 @@
-#include "longbow/data/recall.h"
+#include "longbow/data/sets/recall.h"
 
 #include <gtest/gtest.h>
 

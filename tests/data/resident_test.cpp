@@ -1,4 +1,4 @@
-#include "longbow/data/resident.h"
+#include "longbow/data/feed/resident.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "longbow/data/reverse.h"
+#include "longbow/data/sets/reverse.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "longbow/data/sampler.h"
+#include "longbow/data/feed/sampler.h"
 
 #include <gtest/gtest.h>
 

@@ -1,46 +1,58 @@
-#include "longbow/data/source.h"
+#include "longbow/data/readers/source.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
-#include "longbow/data/manifest.h"
+#include "longbow/data/readers/manifest.h"
 #include "tests/data/folder.h"
 
 namespace longbow {
 namespace {
 
+// A few short samples of a data set that is generated.
 DataConfig small(const std::string& name) {
-  DataConfig config{.name = name};
-  config.listops = {.train = 6, .valid = 3, .test = 2, .min_length = 5, .max_length = 40};
-  config.recall = {.train = 6, .valid = 3, .test = 2};
-  config.match = {.train = 6, .valid = 3, .test = 2};
-  config.count = {.train = 6, .valid = 3, .test = 2};
-  config.needle = {.train = 6, .valid = 3, .test = 2};
-  config.markov = {.train = 6, .valid = 3, .test = 2};
-  config.reverse = {.train = 6, .valid = 3, .test = 2};
-  return config;
+  auto options = Node::map(
+      {{"train", Node::integer(6)}, {"valid", Node::integer(3)}, {"test", Node::integer(2)}});
+  if (name == "listops") {
+    options["min_length"] = Node::integer(5);
+    options["max_length"] = Node::integer(40);
+  }
+  return {.name = name, .options = options};
 }
 
-TEST(Source, NamesItsDataSets) {
+std::vector<DataSource> generated_sources() {
+  auto all = data_sources();
+  std::erase_if(all, [](const DataSource& source) { return !source.make; });
+  return all;
+}
+
+TEST(Source, EveryRowSaysWhatItIs) {
   std::string names;
   for (const auto& source : data_sources()) {
     names += source.name + " ";
-    EXPECT_FALSE(source.description.empty());
-    EXPECT_EQ(source.files.size(), 3);
-    EXPECT_FALSE(source.options.empty());
-    EXPECT_GT(load_data(small(source.name)).vocabulary, 0);
+    EXPECT_FALSE(source.description.empty()) << source.name;
+    EXPECT_FALSE(source.objective.empty()) << source.name;
+    EXPECT_FALSE(source.options.empty()) << source.name;
+    EXPECT_FALSE(source.recipe.config.empty()) << source.name;
+    EXPECT_EQ(source.resolve(Node::map()).entries.size(), source.options.size()) << source.name;
   }
-  EXPECT_EQ(names, "listops recall match count needle markov reverse ");
+  for (const auto* name : {"count ", "listops ", "markov ", "match ", "needle ", "recall "})
+    EXPECT_NE(names.find(name), std::string::npos) << name;
+}
+
+TEST(Source, GeneratesItsSamples) {
+  for (const auto& source : generated_sources()) {
+    EXPECT_EQ(source.files.size(), 3) << source.name;
+    EXPECT_GT(load_data(small(source.name)).vocabulary, 0) << source.name;
+  }
 }
 
 TEST(Source, MakesAndLoadsTheSameSamplesAsInMemory) {
-  for (const auto& source : data_sources()) {
+  for (const auto& source : generated_sources()) {
     Folder folder;
     auto config = small(source.name);
-    const auto all = written(config);
-    const auto& options = *all.find(source.name);
-    make_data(source.name, folder.str(), options, 5);
+    make_data(source.name, folder.str(), config.options, 5);
     for (const auto& file : source.files)
       EXPECT_TRUE(std::filesystem::exists(folder.file(file))) << file;
     config.seed = 5;
@@ -54,24 +66,51 @@ TEST(Source, MakesAndLoadsTheSameSamplesAsInMemory) {
   }
 }
 
-TEST(Source, ReadsItsConfig) {
-  auto node =
+TEST(Source, ReadsTheOptionsOfItsDataSetOnly) {
+  const auto node =
       parse_yaml("{name: recall, max_tokens: 100, recall: {keys: 8, joint: true}}", "a.yaml");
-  auto config = read<DataConfig>(node, "data");
+  const auto config = read<DataConfig>(node, "data");
   EXPECT_EQ(config.name, "recall");
   EXPECT_EQ(config.max_tokens, 100);
-  EXPECT_EQ(config.recall.keys, 8);
-  EXPECT_TRUE(config.recall.joint);
-  EXPECT_EQ(config.listops.train, 96000);
+  EXPECT_EQ(to_yaml(config.options), to_yaml(parse_yaml("{keys: 8, joint: true}", "")));
   EXPECT_EQ(to_yaml(written(read<DataConfig>(written(config)))), to_yaml(written(config)));
+  EXPECT_EQ(error_of([] { read<DataConfig>(parse_yaml("{name: recall, markov: {}}", "a.yaml")); }),
+            "a.yaml:1: unknown key 'markov'; one of: name, path, seed, max_tokens, recall");
+}
+
+TEST(Source, ResolvesEveryOption) {
+  const auto options = find_data_source("recall").resolve(parse_yaml("{keys: 8}", "a.yaml"));
+  EXPECT_EQ(options.find("keys")->text, "8");
+  EXPECT_EQ(options.find("values")->text, "16");
+  EXPECT_EQ(
+      error_of([] { find_data_source("recall").resolve(parse_yaml("\n{keys: 0}", "a.yaml")); }),
+      "a.yaml:2: data.recall.keys is 0, out of range; it may be 1..60000");
+}
+
+// What longbow 0.1 wrote: the options of every data set, whatever the run learnt.
+TEST(Source, DropsTheOtherSetsOfAnOldConfig) {
+  const std::string all =
+      "{name: recall, path: '', listops: {train: 1}, recall: {keys: 8}, match: {}, count: {}, "
+      "needle: {}, markov: {}, reverse: {}}";
+  auto old = parse_yaml(all, "config.yaml");
+  drop_other_sets(old);
+  EXPECT_EQ(to_yaml(old), to_yaml(parse_yaml("{name: recall, path: '', recall: {keys: 8}}", "")));
+  auto mistaken = parse_yaml("{name: recall, recall: {}, markov: {}}", "run.yaml");
+  drop_other_sets(mistaken);
+  EXPECT_NE(mistaken.find("markov"), nullptr) << "a mistake of a user is not dropped";
+}
+
+std::vector<std::string> names_of_sources() {
+  std::vector<std::string> names;
+  for (const auto& source : data_sources()) names.push_back(source.name);
+  return names;
 }
 
 TEST(Source, SaysWhenItKnowsNoSuchDataSet) {
   EXPECT_EQ(error_of([] { load_data({.name = "listop"}); }),
             "unknown data set 'listop'; did you mean 'listops'?");
   EXPECT_EQ(error_of([] { make_data("imagenet", "x", {}, 1); }),
-            "unknown data set 'imagenet'; one of: listops, recall, match, count, needle, markov, "
-            "reverse");
+            "unknown data set 'imagenet'; " + suggest("imagenet", names_of_sources()));
 }
 
 TEST(Source, SaysWhenItKnowsNoSuchOption) {
@@ -82,7 +121,7 @@ TEST(Source, SaysWhenItKnowsNoSuchOption) {
 
 TEST(Source, NamesTheFileItExpected) {
   Folder folder;
-  for (const auto& source : data_sources()) {
+  for (const auto& source : generated_sources()) {
     auto config = small(source.name);
     config.path = folder.file("nowhere");
     auto message = error_of([&] { load_data(config); }, folder.str());

@@ -1,4 +1,4 @@
-#include "longbow/data/symbols.h"
+#include "longbow/data/readers/symbols.h"
 
 #include <gtest/gtest.h>
 

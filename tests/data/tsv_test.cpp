@@ -1,4 +1,4 @@
-#include "longbow/data/tsv.h"
+#include "longbow/data/readers/tsv.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // manifest.json of a data set.
-#include "longbow/data/manifest.h"
-#include "longbow/data/source.h"
+#include "longbow/data/readers/manifest.h"
+#include "longbow/data/readers/source.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace longbow {

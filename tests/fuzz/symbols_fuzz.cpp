@@ -1,5 +1,5 @@
 // A line that `longbow predict` is asked: what is read is written and read again as the same ids.
-#include "longbow/data/symbols.h"
+#include "longbow/data/readers/symbols.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace {

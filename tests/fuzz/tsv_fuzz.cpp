@@ -1,5 +1,5 @@
 // A table of the Long Range Arena, with its header or without, and the ids in its columns.
-#include "longbow/data/tsv.h"
+#include "longbow/data/readers/tsv.h"
 #include "tests/fuzz/fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

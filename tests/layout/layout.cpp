@@ -94,10 +94,25 @@ std::string layer_of(const std::string& path) {
   return path.substr(first + 1, second - first - 1);
 }
 
-bool is_mechanism(const std::string& path) {
-  const fs::path file(path);
-  return file.parent_path() == "longbow/attention" && file.extension() == ".cpp" &&
-         file.stem() != "mechanism";
+// A folder each of whose sources is a row: `x.cpp`, with more of it in `x/`.
+struct Table {
+  std::string row, folder, tests, pages;
+  std::string home;    // of what two rows share
+  std::string header;  // of the row's type, where it is in the same folder
+  bool has_headers;    // a row may have one beside it, for its test
+};
+const std::vector<Table> kTables = {
+    {"mechanism", "longbow/attention/", "tests/attention/", "docs/mechanisms/", "nn",
+     "longbow/attention/mechanism.h", false},
+    {"data set", "longbow/data/sets/", "tests/data/", "docs/data/", "data/readers", "", true},
+    {"objective", "longbow/tasks/objectives/", "tests/tasks/", "docs/objectives/", "tasks", "",
+     true},
+};
+
+// "h1d" of "longbow/attention/h1d.cpp" and of "longbow/attention/h1d/clusters.h".
+std::string row_of(const Table& table, const std::string& path) {
+  const auto rest = path.substr(table.folder.size());
+  return rest.substr(0, rest.find_first_of("/."));
 }
 
 std::set<std::string> ignored_folders(const fs::path& root) {
@@ -234,46 +249,54 @@ Violations wide_torch_headers(const Tree& tree) {
   });
 }
 
-Violations mechanisms_without_test_or_page(const Tree& tree) {
+Violations rows_without_test_or_page(const Tree& tree) {
+  Violations found;
+  for (const auto& table : kTables)
+    for (const auto& [path, contents] : tree) {
+      const auto name = fs::path(path).stem().string();
+      if (path != table.folder + name + ".cpp" || table.folder + name + ".h" == table.header)
+        continue;
+      for (const auto& needed : {table.tests + name + "_test.cpp", table.pages + name + ".md"})
+        if (!tree.count(needed)) found.push_back(path + ": needs " + needed);
+    }
+  return found;
+}
+
+namespace {
+
+Violations shared_files(const Tree& tree, const Table& table) {
   Violations found;
   for (const auto& [path, contents] : tree) {
-    if (!is_mechanism(path)) continue;
-    const auto name = fs::path(path).stem().string();
-    for (const auto& needed :
-         {"tests/attention/" + name + "_test.cpp", "docs/mechanisms/" + name + ".md"}) {
-      if (!tree.count(needed)) found.push_back(path + ": needs " + needed);
+    if (!starts_with(path, table.folder) || !is_source(path)) continue;
+    const auto own = row_of(table, path);
+    if (table.folder + own + ".h" == table.header) continue;
+    const bool beside = path.find('/', table.folder.size()) == std::string::npos;
+    if (beside && !table.has_headers && fs::path(path).extension() == ".h") {
+      found.push_back(path + ": the header of a " + table.row +
+                      " belongs in its own folder, or in " + table.home);
+      continue;
+    }
+    if (!tree.count(table.folder + own + ".cpp"))
+      found.push_back(path + ": there is no " + table.row + " " + own);
+    const auto lines = lines_of(contents);
+    for (size_t i = 0; i < lines.size(); ++i) {
+      const auto file = included(lines[i]);
+      if (!starts_with(file, table.folder) || file == table.header || row_of(table, file) == own)
+        continue;
+      found.push_back(at(path, i) + ": a " + table.row + " may not include " + file +
+                      "; what two share belongs in " + table.home);
     }
   }
   return found;
 }
 
-Violations mechanisms_that_share_files(const Tree& tree) {
+}  // namespace
+
+Violations rows_that_share_files(const Tree& tree) {
   Violations found;
-  // "h1d" of "longbow/attention/h1d.cpp" and of "longbow/attention/h1d/clusters.h".
-  const auto mechanism_of = [](const std::string& path) {
-    const auto rest = path.substr(std::string("longbow/attention/").size());
-    return rest.substr(0, rest.find_first_of("/."));
-  };
-  for (const auto& [path, contents] : tree) {
-    if (!starts_with(path, "longbow/attention/") || !is_source(path)) continue;
-    const auto own = mechanism_of(path);
-    if (own == "mechanism") continue;
-    const bool beside = fs::path(path).parent_path() == "longbow/attention";
-    if (beside && fs::path(path).extension() == ".h") {
-      found.push_back(path + ": the header of a mechanism belongs in its own folder, or in nn");
-      continue;
-    }
-    if (!beside && !tree.count("longbow/attention/" + own + ".cpp"))
-      found.push_back(path + ": there is no mechanism " + own);
-    const auto lines = lines_of(contents);
-    for (size_t i = 0; i < lines.size(); ++i) {
-      const auto file = included(lines[i]);
-      if (!starts_with(file, "longbow/attention/") || file == "longbow/attention/mechanism.h" ||
-          mechanism_of(file) == own)
-        continue;
-      found.push_back(at(path, i) + ": a mechanism may not include " + file +
-                      "; what two share belongs in nn");
-    }
+  for (const auto& table : kTables) {
+    const auto own = shared_files(tree, table);
+    found.insert(found.end(), own.begin(), own.end());
   }
   return found;
 }

@@ -23,8 +23,9 @@ std::map<std::string, std::vector<std::string>> read_rooms(const Tree& tree);
 Violations includes_against_the_layers(const Tree& tree);
 Violations includes_against_the_rooms(const Tree& tree);
 Violations wide_torch_headers(const Tree& tree);
-Violations mechanisms_without_test_or_page(const Tree& tree);
-Violations mechanisms_that_share_files(const Tree& tree);
+// The tables: mechanisms, data sets and objectives, one row a file.
+Violations rows_without_test_or_page(const Tree& tree);
+Violations rows_that_share_files(const Tree& tree);
 Violations tests_without_source(const Tree& tree);
 Violations long_files(const Tree& tree);
 Violations ignored_comparisons(const Tree& tree);

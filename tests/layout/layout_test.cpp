@@ -25,11 +25,11 @@ TEST(Layout, IncludesFollowTheRooms) {
 TEST(Layout, NobodyIncludesAWideTorchHeader) {
   expect_none(wide_torch_headers(repository()));
 }
-TEST(Layout, EveryMechanismHasATestAndAPage) {
-  expect_none(mechanisms_without_test_or_page(repository()));
+TEST(Layout, EveryMechanismDataSetAndObjectiveHasATestAndAPage) {
+  expect_none(rows_without_test_or_page(repository()));
 }
-TEST(Layout, MechanismsDoNotKnowEachOther) {
-  expect_none(mechanisms_that_share_files(repository()));
+TEST(Layout, RowsOfATableDoNotKnowEachOther) {
+  expect_none(rows_that_share_files(repository()));
 }
 TEST(Layout, EveryTestHasItsSource) {
   expect_none(tests_without_source(repository()));
@@ -105,17 +105,21 @@ const Planted kPlanted[] = {
      "longbow/nn/a.h:1: torch/torch.h costs 15 s a file; include the narrow headers"},
     {"ExtensionHeader", wide_torch_headers, "tests/nn/a_test.cpp", "#include \"torch/extension.h\"",
      "tests/nn/a_test.cpp:1: torch/extension.h costs 15 s a file; include the narrow headers"},
-    {"MechanismIncludesAnother", mechanisms_that_share_files, "longbow/attention/a.cpp",
+    {"MechanismIncludesAnother", rows_that_share_files, "longbow/attention/a.cpp",
      "#include \"longbow/attention/mechanism.h\"\n#include \"longbow/attention/b.cpp\"",
      "longbow/attention/a.cpp:2: a mechanism may not include longbow/attention/b.cpp; what two "
      "share belongs in nn"},
-    {"MechanismHeader", mechanisms_that_share_files, "longbow/attention/a.h", "",
+    {"MechanismHeader", rows_that_share_files, "longbow/attention/a.h", "",
      "longbow/attention/a.h: the header of a mechanism belongs in its own folder, or in nn"},
-    {"PartOfAnotherMechanism", mechanisms_that_share_files, "longbow/attention/a.cpp",
+    {"PartOfAnotherMechanism", rows_that_share_files, "longbow/attention/a.cpp",
      "#include \"longbow/attention/a/part.h\"\n#include \"longbow/attention/b/part.h\"",
      "longbow/attention/a.cpp:2: a mechanism may not include longbow/attention/b/part.h; what two "
      "share belongs in nn"},
-    {"PartOfNoMechanism", mechanisms_that_share_files, "longbow/attention/ghost/part.h", "",
+    {"DataSetIncludesAnother", rows_that_share_files, "longbow/data/sets/a.cpp",
+     "#include \"longbow/data/sets/a.h\"\n#include \"longbow/data/sets/b.h\"",
+     "longbow/data/sets/a.cpp:2: a data set may not include longbow/data/sets/b.h; what two share "
+     "belongs in data/readers"},
+    {"PartOfNoMechanism", rows_that_share_files, "longbow/attention/ghost/part.h", "",
      "longbow/attention/ghost/part.h: there is no mechanism ghost"},
     {"TestWithoutSource", tests_without_source, "tests/nn/ghost_test.cpp", "",
      "tests/nn/ghost_test.cpp: tests longbow/nn/ghost, which does not exist"},
@@ -150,13 +154,24 @@ const Planted kPlanted[] = {
 INSTANTIATE_TEST_SUITE_P(Layout, Violation, testing::ValuesIn(kPlanted),
                          [](const auto& planted) { return planted.param.name; });
 
-TEST(LayoutCheck, AMechanismNeedsATestAndAPage) {
-  Tree tree = {{"longbow/attention/mechanism.cpp", ""}, {"longbow/attention/a.cpp", ""}};
-  EXPECT_EQ(mechanisms_without_test_or_page(tree),
+TEST(LayoutCheck, EveryRowNeedsATestAndAPage) {
+  Tree tree = {{"longbow/attention/mechanism.cpp", ""},
+               {"longbow/attention/a.cpp", ""},
+               {"longbow/attention/a/part.cpp", ""},
+               {"longbow/data/sets/b.cpp", ""},
+               {"longbow/tasks/objectives/c.cpp", ""}};
+  EXPECT_EQ(rows_without_test_or_page(tree),
             (Violations{"longbow/attention/a.cpp: needs tests/attention/a_test.cpp",
-                        "longbow/attention/a.cpp: needs docs/mechanisms/a.md"}));
-  tree["tests/attention/a_test.cpp"] = tree["docs/mechanisms/a.md"] = "";
-  EXPECT_EQ(mechanisms_without_test_or_page(tree), Violations());
+                        "longbow/attention/a.cpp: needs docs/mechanisms/a.md",
+                        "longbow/data/sets/b.cpp: needs tests/data/b_test.cpp",
+                        "longbow/data/sets/b.cpp: needs docs/data/b.md",
+                        "longbow/tasks/objectives/c.cpp: needs tests/tasks/c_test.cpp",
+                        "longbow/tasks/objectives/c.cpp: needs docs/objectives/c.md"}));
+  for (const auto* path :
+       {"tests/attention/a_test.cpp", "docs/mechanisms/a.md", "tests/data/b_test.cpp",
+        "docs/data/b.md", "tests/tasks/c_test.cpp", "docs/objectives/c.md"})
+    tree[path] = "";
+  EXPECT_EQ(rows_without_test_or_page(tree), Violations());
 }
 
 TEST(LayoutCheck, ATestMayBelongToASourceInAFolderOfItsLayer) {

@@ -2,7 +2,9 @@
 
 #include <cmath>
 
-#include "longbow/data/listops.h"
+#include "longbow/data/sets/listops.h"
+#include "longbow/data/sets/markov.h"
+#include "longbow/data/sets/reverse.h"
 #include "longbow/tasks/task.h"
 
 namespace longbow {
@@ -54,10 +56,11 @@ TEST(Baselines, WordsAreAsLikelyAsTheyAreFrequent) {
 }
 
 TEST(Baselines, OfAChainTheLeastPerplexityIsKnown) {
-  const DataConfig config = {.name = "markov", .markov = {.train = 20, .test = 20, .length = 9}};
+  const MarkovConfig chain = {.train = 20, .test = 20, .length = 9};
+  const DataConfig config = {.name = "markov", .options = written(chain)};
   const auto rows = baselines(config, "causal_lm", load_data(config));
   ASSERT_EQ(rows.size(), 3u);
-  const auto entropy = markov_entropy(MarkovChain(config.markov, config.seed));
+  const auto entropy = markov_entropy(MarkovChain(chain, config.seed));
   EXPECT_EQ(rows[1].name, "last word only");
   EXPECT_NEAR(rows[1].score, std::exp(entropy.given_one), 1e-12);
   EXPECT_EQ(rows[2].name, "entropy of the chain");

@@ -10,9 +10,10 @@ namespace {
 
 DataConfig uneven() {
   DataConfig data = {.name = "markov"};
-  data.markov = {.train = 6, .valid = 4, .test = 4, .words = 8, .followers = 4, .branches = 2};
-  data.markov.length = 9;
-  data.markov.length_min = 2;
+  data.options = parse_yaml(
+      "{train: 6, valid: 4, test: 4, words: 8, followers: 4, branches: 2, length: 9, length_min: "
+      "2}",
+      "options");
   return data;
 }
 
@@ -105,7 +106,7 @@ TEST(CausalLm, ContinuesPromptsOfUnequalLengthAsEachAlone) {
 
 TEST(CausalLm, WhatBeginsAndEndsATargetIsNoTokenOfTheSources) {
   DataConfig data = {.name = "reverse"};
-  data.reverse.train = data.reverse.valid = data.reverse.test = 2;
+  data.options = parse_yaml("{train: 2, valid: 2, test: 2}", "options");
   auto task = made(data);
   EXPECT_EQ(task->texts().begin, 0);
   EXPECT_EQ(task->texts().end, 0);

@@ -10,15 +10,16 @@ namespace {
 
 DataConfig tiny_recall() {
   DataConfig data = {.name = "recall"};
-  data.recall = {.train = 12, .valid = 4, .test = 4, .keys = 6, .values = 3, .pairs = 4};
-  data.recall.pairs_min = 2;
-  data.recall.queries = 3;
+  data.options = parse_yaml(
+      "{train: 12, valid: 4, test: 4, keys: 6, values: 3, pairs: 4, pairs_min: 2, queries: 3}",
+      "options");
   return data;
 }
 
 DataConfig tiny_listops() {
   DataConfig data = {.name = "listops"};
-  data.listops = {.train = 20, .valid = 4, .test = 4, .min_length = 3, .max_length = 20};
+  data.options =
+      parse_yaml("{train: 20, valid: 4, test: 4, min_length: 3, max_length: 20}", "options");
   return data;
 }
 

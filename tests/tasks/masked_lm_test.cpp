@@ -12,7 +12,8 @@ namespace {
 // Any data will do; this is made for classification.
 DataConfig listops() {
   DataConfig data = {.name = "listops"};
-  data.listops = {.train = 20, .valid = 4, .test = 4, .min_length = 8, .max_length = 30};
+  data.options =
+      parse_yaml("{train: 20, valid: 4, test: 4, min_length: 8, max_length: 30}", "options");
   return data;
 }
 

@@ -123,11 +123,11 @@ double share_right(const std::vector<Node>& said, const std::string& guess) {
 
 TEST(Prediction, OfClassesAddsUpToTheAccuracy) {
   DataConfig recall = {.name = "recall"}, match = {.name = "match"}, listops = {.name = "listops"};
-  recall.recall = {.train = 9, .valid = 2, .test = 2, .keys = 6, .values = 3};
-  recall.recall.pairs = recall.recall.queries = 4;
-  listops.listops = {.train = 40, .valid = 2, .test = 2, .min_length = 8, .max_length = 30};
-  match.match.train = 40;
-  match.match.valid = match.match.test = 2;
+  recall.options = parse_yaml(
+      "{train: 9, valid: 2, test: 2, keys: 6, values: 3, pairs: 4, queries: 4}", "options");
+  listops.options =
+      parse_yaml("{train: 40, valid: 2, test: 2, min_length: 8, max_length: 30}", "options");
+  match.options = parse_yaml("{train: 40, valid: 2, test: 2}", "options");
   const auto check = [](const std::string& objective, const DataConfig& data,
                         const std::string& model, const std::string& guess) {
     const auto task = task_of(objective, data, model);
@@ -149,7 +149,8 @@ TEST(Prediction, OfClassesAddsUpToTheAccuracy) {
 
 TEST(Prediction, OfReplacedTokensAddsUpToTheAccuracy) {
   DataConfig data = {.name = "listops"};
-  data.listops = {.train = 12, .valid = 2, .test = 2, .min_length = 8, .max_length = 30};
+  data.options =
+      parse_yaml("{train: 12, valid: 2, test: 2, min_length: 8, max_length: 30}", "options");
   const auto task = task_of("replaced_tokens", data, "{width: 8, masking: {share: 0.5}}");
   const auto batch = batch_from(*task);
   const auto random = Random::from_seed(2);
@@ -175,11 +176,11 @@ TEST(Prediction, OfReplacedTokensAddsUpToTheAccuracy) {
 TEST(Prediction, OfValuesHasTheErrorOfTheRun) {
   for (const auto* model : {"{width: 8, range: [0, 2]}", "{width: 8, pairs: joint}"}) {
     DataConfig data = {.name = "count"};
-    data.count.train = 12;
-    data.count.valid = data.count.test = 2;
-    data.count.pairs = std::string(model).find("joint") != std::string::npos;
+    data.options = parse_yaml("{train: 12, valid: 2, test: 2}", "options");
+    const bool pairs = std::string(model).find("joint") != std::string::npos;
+    data.options["pairs"] = Node::boolean(pairs);
     const auto task = task_of("regression", data, model);
-    EXPECT_EQ(task->texts().pairs, data.count.pairs);
+    EXPECT_EQ(task->texts().pairs, pairs);
     const auto batch = batch_from(*task);
     double error = 0;
     for (const auto& one : posed_and_predicted(*task, batch, {}))
@@ -220,7 +221,8 @@ TEST(Prediction, OfASpanNamesItsPlacesAndItsTokens) {
 
 TEST(Prediction, OfHiddenTokensFillsTheirPlaces) {
   DataConfig data = {.name = "listops"};
-  data.listops = {.train = 4, .valid = 2, .test = 2, .min_length = 8, .max_length = 30};
+  data.options =
+      parse_yaml("{train: 4, valid: 2, test: 2, min_length: 8, max_length: 30}", "options");
   const auto task = task_of("masked_lm", data, "{width: 8}");
   const auto texts = task->texts();
   const auto line = texts.read.read("[MAX [MASK] 7 [MASK] ]", {});
@@ -238,17 +240,15 @@ TEST(Prediction, OfHiddenTokensFillsTheirPlaces) {
 
 TEST(Prediction, TasksThatWriteDoNotPredictAndOthersDoNotWrite) {
   DataConfig markov = {.name = "markov"}, recall = {.name = "recall"};
-  markov.markov.train = markov.markov.valid = markov.markov.test = 2;
-  recall.recall.train = recall.recall.valid = recall.recall.test = 2;
+  markov.options = recall.options = parse_yaml("{train: 2, valid: 2, test: 2}", "options");
   const auto writes = task_of("causal_lm", markov, "{width: 8}");
   const auto says = task_of("classification", recall, "{width: 8}");
   EXPECT_NE(error_of([&] { writes->predict({}, {}); }).find("does not predict"), std::string::npos);
   EXPECT_NE(error_of([&] { says->write({}, {}, {}); }).find("does not write"), std::string::npos);
   EXPECT_NE(error_of([&] { says->decoding(); }).find("does not write"), std::string::npos);
-  for (const auto& objective : objectives())
-    EXPECT_EQ(objective.command, objective.name == "causal_lm"     ? "generate"
-                                 : objective.name == "translation" ? "translate"
-                                                                   : "predict");
+  EXPECT_EQ(find_objective("causal_lm").command, "generate");
+  EXPECT_EQ(find_objective("translation").command, "translate");
+  EXPECT_EQ(find_objective("classification").command, "predict");
 }
 
 }  // namespace

@@ -11,9 +11,10 @@ namespace {
 
 DataConfig words() {
   DataConfig data = {.name = "markov"};
-  data.markov = {.train = 20, .valid = 4, .test = 4, .words = 8, .followers = 4, .branches = 2};
-  data.markov.length = 16;
-  data.markov.length_min = 8;
+  data.options = parse_yaml(
+      "{train: 20, valid: 4, test: 4, words: 8, followers: 4, branches: 2, length: 16, length_min: "
+      "8}",
+      "options");
   return data;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 #include <vector>
 
-#include "longbow/data/batch.h"
+#include "longbow/data/feed/batch.h"
 #include "longbow/tasks/task.h"
 
 namespace longbow {

@@ -14,7 +14,8 @@ const std::string kModel =
 
 DataConfig tiny() {
   DataConfig data = {.name = "reverse"};
-  data.reverse = {.train = 12, .valid = 4, .test = 4, .symbols = 4, .length = 6, .length_min = 2};
+  data.options =
+      parse_yaml("{train: 12, valid: 4, test: 4, symbols: 4, length: 6, length_min: 2}", "options");
   return data;
 }
 
@@ -169,7 +170,7 @@ TEST(Translation, RefusesWhatDoesNotFitTheData) {
             "m.yaml:2: tie all needs one vocabulary, but the source has 5 entries and the target "
             "7; set tie to output");
   DataConfig data = {.name = "recall"};
-  data.recall = {.train = 4, .valid = 4, .test = 4};
+  data.options = parse_yaml("{train: 4, valid: 4, test: 4}", "options");
   EXPECT_EQ(error_of([&] {
               find_objective("translation")
                   .make(load_data(data), parse_yaml(kModel, "m.yaml"), {.bucket = 4});

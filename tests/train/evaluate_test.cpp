@@ -14,8 +14,8 @@ namespace {
 std::unique_ptr<Task> tiny(double dropout = 0) {
   RunConfig config = {.task = "recall", .objective = "classification"};
   config.data.name = "recall";
-  config.data.recall = {.train = 8, .valid = 10, .test = 8, .keys = 6, .values = 3, .pairs = 3};
-  config.data.recall.queries = 2;
+  config.data.options = parse_yaml(
+      "{train: 8, valid: 10, test: 8, keys: 6, values: 3, pairs: 3, queries: 2}", "options");
   config.model = parse_yaml("{width: 8, layers: 1}", "model");
   config.model["block"]["dropout"] = Node::number(dropout);
   config.train.sampler.bucket = 4;

@@ -11,8 +11,8 @@ namespace {
 RunConfig of_model(const std::string& model) {
   RunConfig config = {.task = "recall", .objective = "classification"};
   config.data.name = "recall";
-  config.data.recall = {.train = 30, .valid = 4, .test = 4, .keys = 6, .values = 3, .pairs = 3};
-  config.data.recall.queries = 3;
+  config.data.options = parse_yaml(
+      "{train: 30, valid: 4, test: 4, keys: 6, values: 3, pairs: 3, queries: 3}", "options");
   config.model = parse_yaml(model, "model");
   config.train.sampler = {.batch_size = 8, .bucket = 3};
   return config;

@@ -1,4 +1,5 @@
 #include "tests/train/lesson.h"
+#include "longbow/data/sets/markov.h"
 
 #include <cmath>
 #include <map>
@@ -101,7 +102,7 @@ Outlook given_first_tokens(const RunConfig&, const Splits& splits, const nlohman
 }
 
 Outlook given_last_word(const RunConfig& config, const Splits&, const nlohmann::json&) {
-  const auto& words = config.data.markov;
+  const auto words = read<MarkovConfig>(config.data.options);
   const auto entropy = markov_entropy(MarkovChain(words, config.data.seed));
   return {.blind = entropy.given_one, .least = entropy.loss(words.length)};
 }

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "longbow/data/sets/markov.h"
 #include "longbow/models/linformer_pytorch/linformer.h"
 #include "longbow/tasks/language.h"
 #include "tests/train/runs.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "longbow/data/sets/needle.h"
 #include "tests/train/lesson.h"
 
 namespace longbow {
@@ -10,7 +11,7 @@ namespace {
 
 // One who knows answer words but not the marker before them takes any; each target is one of them.
 Outlook any_answer_word(const RunConfig& config, const Splits& splits, const nlohmann::json&) {
-  const auto first = 2 + config.data.needle.words;
+  const auto first = 2 + read<NeedleConfig>(config.data.options).words;
   double loss = 0;
   for (int64_t i = 0; i < splits.test->size(); ++i) {
     const auto tokens = splits.test->get(i).tokens;

@@ -20,8 +20,8 @@ namespace fs = std::filesystem;
 RunConfig tiny(const std::string& objective) {
   RunConfig config = {.task = "recall", .objective = "classification"};
   config.data.name = "recall";
-  config.data.recall = {.train = 64, .valid = 16, .test = 16, .keys = 6, .values = 3, .pairs = 3};
-  config.data.recall.queries = 3;
+  config.data.options = parse_yaml(
+      "{train: 64, valid: 16, test: 16, keys: 6, values: 3, pairs: 3, queries: 3}", "options");
   config.model = parse_yaml("{width: 16, layers: 1, init: xavier, head: 4}", "model");
   config.train.max_steps = 6;
   config.train.sampler = {.batch_size = 8, .bucket = 3};

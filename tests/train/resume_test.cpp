@@ -17,8 +17,8 @@ constexpr int64_t kSteps = 12;
 RunConfig tiny() {
   RunConfig config = {.task = "recall", .objective = "classification"};
   config.data.name = "recall";
-  config.data.recall = {.train = 40, .valid = 16, .test = 16, .keys = 6, .values = 3, .pairs = 3};
-  config.data.recall.queries = 3;
+  config.data.options = parse_yaml(
+      "{train: 40, valid: 16, test: 16, keys: 6, values: 3, pairs: 3, queries: 3}", "options");
   config.model = parse_yaml("{width: 16, layers: 1, init: xavier, block: {dropout: 0.2}}", "model");
   auto& train = config.train;
   train.max_steps = kSteps;

@@ -45,6 +45,24 @@ TEST(RunConfig, MistakesAreFoundBeforeAnyDataIsOpened) {
             "recall --out DIR`");
 }
 
+TEST(RunConfig, ADataSetReadsItsOwnOptions) {
+  const auto config =
+      read_run_config(parse_yaml("task: recall\ndata: {recall: {keys: 8}}", "run.yaml"));
+  EXPECT_EQ(config.data.options.find("keys")->text, "8");
+  EXPECT_EQ(config.data.options.find("values")->text, "16") << "every option is spelled out";
+  const auto tree = *written(config).find("data");
+  EXPECT_NE(tree.find("recall"), nullptr);
+  EXPECT_EQ(tree.find("listops"), nullptr);
+  EXPECT_EQ(mistake("task: recall\ndata:\n  recall: {keys: 8}\n  markov: {words: 8}"),
+            "run.yaml:4: unknown key 'markov'; one of: name, path, seed, max_tokens, recall");
+  EXPECT_EQ(mistake("task: recall\ndata:\n  recall:\n    kyes: 8"),
+            "run.yaml:4: unknown key 'kyes'; did you mean 'keys'?");
+  EXPECT_EQ(mistake("task: recall\ndata: {recall: {keys: 0}}"),
+            "run.yaml:2: data.recall.keys is 0, out of range; it may be 1..60000");
+  EXPECT_EQ(mistake("task: lsitops\ndata: {listops: {train: 8}}"),
+            "run.yaml:1: unknown task 'lsitops'; did you mean 'listops'?");
+}
+
 TEST(RunConfig, ATranslationTakesSizesForBothParts) {
   const auto config = read_run_config(parse_yaml(
       "task: reverse\nmodel: {width: 32, heads: 4, layers: 3, encoder: {layers: 1}}", "run.yaml"));

@@ -26,6 +26,19 @@ TEST(SameRun, MayBeLongerAndFaster) {
   }
 }
 
+// Until version 0.1 config.yaml held the options of every data set.
+TEST(SameRun, MayHaveBeenStartedByAnOlderVersion) {
+  const auto file = scratch() + "/config.yaml";
+  const auto tree =
+      written(read_run_config(parse_yaml("task: recall\ndata: {recall: {keys: 8}}", "run.yaml")));
+  auto old = tree;
+  for (const auto* set : {"listops", "match", "count", "needle", "markov", "reverse"})
+    old["data"][set] = Node::map({{"train", Node::integer(4)}});
+  write_file(file, to_yaml(old));
+  EXPECT_EQ(error_of([&] { check_same_run(tree, file, kSaved, "checksum"); }), "");
+  EXPECT_EQ(to_yaml(written(read_run_config(load_config(file)))), to_yaml(tree));
+}
+
 TEST(SameRun, KeepsWhatItsStateMeans) {
   const auto file = scratch() + "/config.yaml";
   const auto tree = written(RunConfig{.task = "recall"});

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "longbow/data/sets/reverse.h"
 #include "longbow/tasks/objectives/translation.h"
 #include "tests/support/tensor.h"
 #include "tests/train/lesson.h"
@@ -20,7 +21,8 @@ Outlook any_symbol(const RunConfig& config, const Splits& splits, const nlohmann
     symbols += static_cast<double>(splits.test->get(i).tokens.size());
     all += static_cast<double>(splits.test->get(i).second.size());
   }
-  return {.blind = symbols / all * std::log(static_cast<double>(config.data.reverse.symbols))};
+  const auto different = read<ReverseConfig>(config.data.options).symbols;
+  return {.blind = symbols / all * std::log(static_cast<double>(different))};
 }
 
 const Lesson kReversal = {

@@ -250,7 +250,7 @@ TEST(Start, MistakesSayWhatDoesNotFit) {
                 "with `longbow train --resume`");
 
   auto config = configured(name);
-  config.data.recall.keys = 40;
+  config.data.options["keys"] = Node::scalar("40");
   EXPECT_EQ(error_of([&] { make_task(config, at::kCPU); }),
             "the data has 45 words, but the model of " + name +
                 " has 20; make the data with the tokenizer of that model");

@@ -7,8 +7,8 @@ namespace longbow {
 inline std::unique_ptr<Task> tiny_task(at::Device device,
                                        const std::string& attention = "softmax") {
   DataConfig data = {.name = "recall"};
-  data.recall = {.train = 12, .valid = 4, .test = 4, .keys = 6, .values = 3, .pairs = 4};
-  data.recall.queries = 3;
+  data.options = parse_yaml(
+      "{train: 12, valid: 4, test: 4, keys: 6, values: 3, pairs: 4, queries: 3}", "options");
   const auto model = parse_yaml(
       "{width: 16, layers: 2, init: xavier, block: {dropout: 0.2}, attention: " + attention + "}",
       "model");

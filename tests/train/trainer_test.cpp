@@ -22,8 +22,8 @@ namespace fs = std::filesystem;
 RunConfig tiny() {
   RunConfig config = {.task = "recall", .objective = "classification"};
   config.data.name = "recall";
-  config.data.recall = {.train = 96, .valid = 24, .test = 24, .keys = 6, .values = 3, .pairs = 3};
-  config.data.recall.queries = 3;
+  config.data.options = parse_yaml(
+      "{train: 96, valid: 24, test: 24, keys: 6, values: 3, pairs: 3, queries: 3}", "options");
   config.model = parse_yaml("{width: 16, layers: 1, init: xavier}", "model");
   config.train.max_steps = 12;
   config.train.sampler.batch_size = 8;
@@ -36,8 +36,8 @@ RunConfig tiny() {
 
 TEST(Trainer, ATinyModelLearnsToRecall) {
   auto config = tiny();
-  config.data.recall.joint = true;
-  config.data.recall.train = 1000;
+  config.data.options["joint"] = Node::scalar("true");
+  config.data.options["train"] = Node::scalar("1000");
   config.train.max_steps = 400;
   config.train.sampler.batch_size = 32;
   config.train.optimizer.learning_rate = 1e-2;
@@ -120,7 +120,8 @@ TEST(Trainer, AccumulatedTargetsOfDifferentNumberCountAlike) {
   auto small = tiny(), large = tiny();
   for (auto* config : {&small, &large}) {
     config->task = config->data.name = "listops";
-    config->data.listops = {.train = 6, .valid = 4, .test = 4, .min_length = 3, .max_length = 9};
+    config->data.options =
+        parse_yaml("{train: 6, valid: 4, test: 4, min_length: 3, max_length: 9}", "options");
     config->train.sampler = {.batch_size = 6, .bucket = 16, .shuffle = false};
     config->train.max_steps = 1;
   }
@@ -415,8 +416,7 @@ TEST(Trainer, AScoreThatIsNotFiniteNeverWins) {
   auto config = tiny();
   config.task = config.data.name = "markov";
   config.objective = "causal_lm";
-  config.data.markov.train = 64;
-  config.data.markov.valid = config.data.markov.test = 16;
+  config.data.options = parse_yaml("{train: 64, valid: 16, test: 16}", "options");
   config.train.max_steps = 2;
   config.train.evaluate_every = 1;
   run(config, folder);

@@ -1,6 +1,6 @@
 #include <ATen/ATen.h>
 
-#include "longbow/data/joined.h"
+#include "longbow/data/samples/joined.h"
 #include "longbow/models/heads/span.h"
 #include "longbow/tasks/objectives.h"
 #include "longbow/tasks/prediction.h"

@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "longbow/data/sampler.h"
+#include "longbow/data/feed/sampler.h"
 #include "longbow/tensors/module_weights.h"
 
 namespace longbow {

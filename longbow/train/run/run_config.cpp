@@ -42,13 +42,32 @@ fs::path beside(const fs::path& path, const Place& place) {
   return path.is_relative() && place.line > 0 ? fs::path(place.file).parent_path() / path : path;
 }
 
+// The tree with data.name, by which the options of the data set are read: it is the task.
+Node with_data_name(Node tree) {
+  const auto* task = tree.find("task");
+  const auto* data = tree.find("data");
+  if (!task || !task->is_scalar() || (data && !data->is_map() && !data->is_null())) return tree;
+  find_data_source(task->text, task->place, "task");
+  auto named = Node::string(task->text);
+  named.place = task->place;
+  if (const auto* name = data ? data->find("name") : nullptr; !name)
+    tree["data"]["name"] = named;
+  else if (name->text != named.text)
+    throw UserError(name->place,
+                    "data.name is '" + name->text + "', but the task is '" + named.text + "'",
+                    "leave data.name out");
+  drop_other_sets(tree["data"]);
+  return tree;
+}
+
 }  // namespace
 
 std::string absolute_path(const std::string& path, const Place& place) {
   return fs::absolute(beside(path, place)).lexically_normal().string();
 }
 
-RunConfig read_run_config(const Node& tree) {
+RunConfig read_run_config(const Node& root) {
+  const auto tree = with_data_name(root);
   auto config = read<RunConfig>(tree);
   const auto* task = tree.find("task");
   const Place place = task ? task->place : tree.place;
@@ -58,11 +77,7 @@ RunConfig read_run_config(const Node& tree) {
   const auto* objective = tree.find("objective");
   const auto& kind = find_objective(config.objective, objective ? objective->place : place);
   const auto* data = tree.find("data");
-  if (const auto* name = data ? data->find("name") : nullptr; name && name->text != config.task)
-    throw UserError(name->place,
-                    "data.name is '" + name->text + "', but the task is '" + config.task + "'",
-                    "leave data.name out");
-  config.data.name = config.task;
+  config.data.options = source.resolve(config.data.options);
   check_training(config.train, tree.find("train"));
   config.model = kind.complete(config.model);
   resolve_start(config, tree);
@@ -72,9 +87,13 @@ RunConfig read_run_config(const Node& tree) {
     const auto given = beside(config.data.path, path->place);
     if (!fs::exists(given))
       throw UserError(path->place, "data.path '" + given.string() + "' does not exist",
-                      "make it with `longbow data make " + config.task + " --out DIR`");
+                      source.make ? "make it with `longbow data make " + config.task + " --out DIR`"
+                                  : "name the folder of its files");
     config.data.path = absolute_path(config.data.path, path->place);
   }
+  if (!source.make && config.data.path.empty())
+    throw UserError(place, "data.path is missing",
+                    config.task + " reads files that exist already; name their folder");
   return config;
 }
 

@@ -3,7 +3,7 @@
 #include <array>
 #include <string_view>
 
-#include "longbow/data/loader.h"
+#include "longbow/data/feed/loader.h"
 #include "longbow/train/optimizers/schedule.h"
 #include "longbow/train/run/pretrain.h"
 #include "longbow/train/run/start.h"
@@ -93,7 +93,7 @@ template <class V>
 void fields(V& v, RunConfig& c) {
   v("task", c.task, "required: the data set to learn; `longbow data list` names them");
   v("objective", c.objective,
-    "what to learn of it, see docs/tasks.md; empty: what the data set is made for");
+    "what to learn of it, see docs/objectives/; empty: what the data set is made for");
   v("data", c.data, "where the samples come from");
   v("model", c.model, "the model, with the options of its objective");
   v("train", c.train, "how it is trained");

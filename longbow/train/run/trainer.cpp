@@ -142,6 +142,8 @@ class Trainer {
                       "continue it with --resume, or choose another --out");
     RunConfig resolved = config_;
     resolved.model = task_->model_config();
+    auto& data_options = resolved.data.options;
+    data_options = find_data_source(resolved.data.name).resolve(data_options);
     const auto tree = written(resolved);
     const auto data = checksum_of(task_->splits());
     if (checkpoint) {

@@ -5,8 +5,8 @@
 
 #include <optional>
 
-#include "longbow/data/loader.h"
-#include "longbow/data/resident.h"
+#include "longbow/data/feed/loader.h"
+#include "longbow/data/feed/resident.h"
 
 namespace longbow {
 

@@ -1,0 +1,97 @@
+#include "longbow/data/feed/sampler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "longbow/core/seed.h"
+
+namespace longbow {
+namespace {
+
+int64_t padded(int64_t length, const SamplerConfig& config) {
+  if (config.lengths.empty())
+    return std::max<int64_t>(1, (length + config.bucket - 1) / config.bucket) * config.bucket;
+  auto end = std::ranges::lower_bound(config.lengths, length);
+  if (end == config.lengths.end())
+    throw UserError(fmt::format("lengths: a sample has {} tokens, but the last padded length is {}",
+                                length, config.lengths.back()),
+                    "add a longer one, or cut the samples with max_tokens");
+  return *end;
+}
+
+template <class T>
+void permute(std::vector<T>& items, Stream& stream) {
+  std::vector<T> permuted;
+  for (auto i : stream.permutation(std::ssize(items)))
+    permuted.push_back(std::move(items[static_cast<size_t>(i)]));
+  items = std::move(permuted);
+}
+
+}  // namespace
+
+Sampler::Sampler(const std::vector<int64_t>& lengths, SamplerConfig config, uint64_t seed)
+    : config_(std::move(config)), seed_(seed) {
+  if (!std::ranges::is_sorted(config_.lengths, std::less_equal<>{}))
+    throw UserError("lengths: the padded lengths must rise");
+  std::map<int64_t, int64_t> counts;  // samples by padded length
+  for (auto length : lengths) ++counts[padded_.emplace_back(padded(length, config_))];
+  for (auto [length, count] : counts)
+    batches_per_epoch_ +=
+        (config_.drop_last ? count : count + config_.batch_size - 1) / config_.batch_size;
+  if (batches_per_epoch_ == 0)
+    throw UserError(
+        fmt::format("no full batch of {} in {} samples", config_.batch_size, lengths.size()),
+        "lower batch_size, widen bucket, or set drop_last: false");
+}
+
+Plan Sampler::next() {
+  if (planned_epoch_ != position_.epoch) plan_epoch(position_.epoch);
+  const auto& batch = planned_[static_cast<size_t>(position_.index)];
+  Plan plan{.indices = batch.indices,
+            .padded_length = batch.padded_length,
+            .epoch = position_.epoch,
+            .index = position_.index};
+  seek({position_.epoch, position_.index + 1});
+  plan.after = position_;
+  return plan;
+}
+
+void Sampler::seek(SamplerPosition position) {
+  const bool over = position.index == batches_per_epoch_;  // of the epoch: the next one follows
+  if (position.epoch < 0 || position.index < 0 || position.index > batches_per_epoch_ ||
+      (over && position.epoch == std::numeric_limits<int64_t>::max()))
+    throw UserError(fmt::format("batch {} of epoch {} does not exist, an epoch has {}",
+                                position.index, position.epoch, batches_per_epoch_),
+                    "was the checkpoint made with other data or another batch_size?");
+  if (over) position = {position.epoch + 1, 0};
+  position_ = position;
+}
+
+void Sampler::plan_epoch(int64_t epoch) {
+  auto stream = Stream(seed_, "order").at(static_cast<uint64_t>(epoch));
+  std::vector<int64_t> order(padded_.size());
+  std::iota(order.begin(), order.end(), 0);
+  if (config_.shuffle) permute(order, stream);
+  std::map<int64_t, Batch> open;  // by padded length
+  planned_.clear();
+  for (auto i : order) {
+    auto length = padded_[static_cast<size_t>(i)];
+    auto& batch = open[length];
+    batch.padded_length = length;
+    batch.indices.push_back(i);
+    if (std::ssize(batch.indices) == config_.batch_size)
+      planned_.push_back(std::exchange(batch, {}));
+  }
+  for (auto& [length, batch] : open)
+    if (!batch.indices.empty() && !config_.drop_last) planned_.push_back(std::move(batch));
+  if (config_.shuffle) permute(planned_, stream);
+  planned_epoch_ = epoch;
+}
+
+}  // namespace longbow

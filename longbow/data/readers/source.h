@@ -1,0 +1,95 @@
+#pragma once
+// The table of data sets that a config or the program can name. One source file in sets/ is one
+// row; CMake collects them.
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "longbow/core/fields.h"
+#include "longbow/data/samples/baseline.h"
+#include "longbow/data/samples/dataset.h"
+
+namespace longbow {
+
+struct DataConfig {
+  std::string name = {};
+  std::string path = {};
+  uint64_t seed = 1;
+  int64_t max_tokens = 0;
+  Node options = Node::map();  // of the data set, as its row reads them
+};
+template <class V>
+void fields(V& v, DataConfig& c) {
+  v("name", c.name, "the data set; leave it out of a run config, where it is the task");
+  v("path", c.path,
+    "folder with its files, from `longbow data make`; relative to the config; empty: generate in "
+    "memory");
+  v("seed", c.seed, "of the generator, when the data is generated in memory", at_least(0));
+  v("max_tokens", c.max_tokens,
+    "longer samples are cut on the right, or refused where a cut would change their answers; "
+    "0 = never",
+    at_least(0));
+  v(c.name.empty() ? "NAME" : c.name.c_str(), c.options,
+    "options of the data set NAME: `longbow describe NAME`, docs/data/");
+}
+
+// What `longbow init` prints to start from: how a run config differs from what all have in common,
+// and what comes of it.
+struct Recipe {
+  std::string config = {};   // YAML
+  std::string reaches = {};  // a score, and what to compare it with
+};
+
+struct DataSource {
+  std::string name, description;
+  std::string objective;                // what its samples are made for
+  std::vector<std::string> files = {};  // in its folder; empty where the options name them
+  Recipe recipe = {};
+  // Bounds that are known of this data alone; null: none.
+  std::function<std::vector<Baseline>(const DataConfig&, const Splits&)> baselines = {};
+
+  // What follows is filled in by data_source(). All take the options as a tree and read them
+  // strictly.
+  std::vector<FieldDoc> options = {};
+  std::function<Node(const Node& options)> resolve = {};  // every option spelled out
+  std::function<Splits(const DataConfig&)> load = {};
+  // Writes the files and manifest.json; null for data that exists already.
+  std::function<void(const std::string& dir, const Node& options, uint64_t seed)> make = {};
+};
+const std::vector<DataSource>& data_sources();
+// UserError with the nearest names when there is none.
+const DataSource& find_data_source(const std::string& name, const Place& place = {},
+                                   const char* called = "data set");
+
+// The row with what follows from the fields of its options. `make` is null for data that exists
+// already.
+template <class Config>
+DataSource data_source(
+    DataSource row, std::function<Splits(const DataConfig&, const Config& options)> load,
+    std::function<void(const std::string& dir, const Config& options, uint64_t seed)> make) {
+  const auto owner = "data." + row.name;
+  row.options = describe<Config>();
+  row.resolve = [=](const Node& options) { return written(read<Config>(options, owner)); };
+  row.load = [=](const DataConfig& config) {
+    return load(config, read<Config>(config.options, owner));
+  };
+  if (make)
+    row.make = [=](const std::string& dir, const Node& options, uint64_t seed) {
+      make(dir, read<Config>(options), seed);
+    };
+  return row;
+}
+
+Splits load_data(const DataConfig& config);
+// Writes the files and manifest.json; `options` are those of the data set, read strictly.
+void make_data(const std::string& name, const std::string& dir, const Node& options, uint64_t seed);
+
+// UserError when max_tokens would cut samples that must stay whole; `hint` says what to do.
+void refuse_cut(const DataConfig& config, const Splits& splits, const std::string& hint);
+
+// Older versions wrote the options of every data set into the config.yaml of a run: drops those
+// that are not of its own from such a `data` part, and leaves any other as it is.
+void drop_other_sets(Node& data);
+
+}  // namespace longbow
