@@ -34,6 +34,11 @@ TEST(Symbols, AreIdsWhereTheDataHasNoWords) {
         std::string("in.txt:3: token 2, '") + word + "', is not an id; the data has the ids 1..11");
 }
 
+TEST(Symbols, HaveAnIdForUnknownWordsWhereTheDataHas) {
+  const Symbols symbols({"<pad>", "<unk>", "a"}, 3, /*unknown=*/1);
+  EXPECT_EQ(symbols.read("a b a", {}), (std::vector<int32_t>{2, 1, 2}));
+}
+
 TEST(Symbols, GiveExamplesOfThemselves) {
   EXPECT_EQ(Symbols({"<pad>", "a", "b"}, 3).examples(), "a, b");
   EXPECT_EQ(Symbols({}, 12).examples(), "the ids 1..11");

@@ -15,8 +15,8 @@ constexpr std::string_view kBlanks = " \t\r\v\f";
 
 }  // namespace
 
-Symbols::Symbols(std::vector<std::string> names, int64_t vocabulary)
-    : names_(std::move(names)), vocabulary_(vocabulary) {
+Symbols::Symbols(std::vector<std::string> names, int64_t vocabulary, int64_t unknown)
+    : names_(std::move(names)), vocabulary_(vocabulary), unknown_(unknown) {
   for (size_t id = 1; id < names_.size(); ++id) ids_.emplace(names_[id], static_cast<int32_t>(id));
 }
 
@@ -30,6 +30,7 @@ int32_t Symbols::id_of(const std::string& word, size_t number, const Place& plac
                     "the data has " + examples());
   }
   if (const auto found = ids_.find(word); found != ids_.end()) return found->second;
+  if (unknown_ > 0) return static_cast<int32_t>(unknown_);
   std::vector<std::string> known;
   for (const auto& [name, id] : ids_) known.push_back(name);
   const auto near = nearest(word, known);

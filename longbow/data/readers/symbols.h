@@ -16,8 +16,9 @@ class Symbols {
  public:
   Symbols() = default;
   // Ids are 1 … vocabulary - 1; 0 is padding and has no text. `names` by id, or empty.
-  Symbols(std::vector<std::string> names, int64_t vocabulary);
-  // UserError at `place` for what is no symbol; an empty text has no tokens.
+  Symbols(std::vector<std::string> names, int64_t vocabulary, int64_t unknown = 0);
+  // What is no symbol has the id `unknown`, or is a UserError at `place` where that is 0. An empty
+  // text has no tokens.
   std::vector<int32_t> read(std::string_view text, const Place& place) const;
   std::string text(std::span<const int64_t> ids) const;
   std::string examples() const;  // "a, b, …", or "the ids 1..9"
@@ -26,7 +27,7 @@ class Symbols {
   int32_t id_of(const std::string& word, size_t number, const Place& place) const;
   std::vector<std::string> names_;
   std::map<std::string, int32_t> ids_;
-  int64_t vocabulary_ = 0;
+  int64_t vocabulary_ = 0, unknown_ = 0;
 };
 
 }  // namespace longbow

@@ -40,6 +40,7 @@ struct Splits {
   int64_t second_vocabulary = 0;  // of the second sequences; 0 = the same as the first
   // Ids that begin and end a target sequence, 0 = none. Samples hold the end, never the beginning.
   int64_t begin = 0, end = 0;
+  int64_t unknown = 0;    // id of words that the vocabulary does not have, 0 = none
   int64_t separator = 0;  // id between the sequences of pairs that were joined, 0 = none were
   bool per_token = false;
   // By token id; of the second sequences where they have a vocabulary of their own.
