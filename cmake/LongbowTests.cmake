@@ -71,6 +71,26 @@ foreach(layer IN LISTS layers)
   longbow_layer_tests(${layer})
 endforeach()
 
+# All public headers in one translation unit, and in another in reverse order: two headers that define the same name
+# do not compile. Part of every build of the tests.
+set(together "")
+set(reversed "")
+foreach(header IN LISTS headers)
+  if(LONGBOW_CUDA OR NOT header MATCHES "/cuda/")
+    cmake_path(RELATIVE_PATH header BASE_DIRECTORY ${PROJECT_SOURCE_DIR})
+    string(APPEND together "#include \"${header}\"\n")
+    string(PREPEND reversed "#include \"${header}\"\n")
+  endif()
+endforeach()
+foreach(order together reversed)
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/headers_${order}.cpp CONTENT "${${order}}" @ONLY)
+endforeach()
+add_library(longbow_headers_test OBJECT ${PROJECT_BINARY_DIR}/generated/headers_together.cpp
+  ${PROJECT_BINARY_DIR}/generated/headers_reversed.cpp)
+target_link_libraries(longbow_headers_test PRIVATE longbow_flags longbow_torch fmt::fmt-header-only)
+longbow_share_pch(longbow_headers_test)
+add_dependencies(longbow_tests longbow_headers_test)
+
 # The repository's own shape; needs no layer.
 add_executable(longbow_layout_test tests/layout/layout.cpp tests/layout/layout_test.cpp tests/support/main.cpp)
 target_link_libraries(longbow_layout_test PRIVATE longbow_flags GTest::gtest)
