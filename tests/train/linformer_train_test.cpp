@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "longbow/data/sets/markov.h"
+#include "longbow/data/sets/reverse.h"
 #include "longbow/models/linformer_pytorch/linformer.h"
 #include "longbow/tasks/language.h"
 #include "tests/train/runs.h"

@@ -114,11 +114,8 @@ Words words_in(std::string_view text) {
 // One name a code point: a blank has a name that can be seen, since blanks stand between tokens.
 Words characters_in(std::string_view text) {
   Words characters;
-  for (const char byte : text) {
-    const bool begins = (static_cast<unsigned char>(byte) & 0xc0) != 0x80;
-    if (begins) characters.emplace_back();
-    characters.back() += byte;
-  }
+  for (size_t at = 0; at < text.size(); at += characters.back().size())
+    characters.emplace_back(text.substr(at, utf8_at(text, at).bytes));
   for (auto& character : characters)
     if (character.size() == 1 && kBlanks.find(character) != std::string_view::npos)
       character = character == " " ? "␣" : fmt::format("<{:02x}>", character[0]);
