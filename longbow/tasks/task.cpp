@@ -6,15 +6,6 @@
 
 namespace longbow {
 
-const Objective& find_objective(const std::string& name, const Place& place) {
-  std::vector<std::string> known;
-  for (const auto& objective : objectives()) {
-    if (objective.name == name) return objective;
-    known.push_back(objective.name);
-  }
-  throw UserError(place, "unknown objective '" + name + "'", suggest(name, known));
-}
-
 int64_t Task::parameter_count() {
   int64_t count = 0;
   for (const auto& parameter : model().parameters()) count += parameter.numel();

@@ -1,16 +1,6 @@
 // manifest.json of a data set.
 #include "longbow/data/readers/manifest.h"
-#include "longbow/data/readers/source.h"
 #include "tests/fuzz/fuzz.h"
-
-namespace longbow {
-
-// Verifying a folder would load its data; reading a manifest does not, so no data set is linked.
-Splits load_data(const DataConfig& config) {
-  fuzz::found("data was loaded: " + config.name);
-}
-
-}  // namespace longbow
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace longbow;

@@ -7,7 +7,6 @@
 #include "longbow/core/file.h"
 #include "longbow/core/file_name.h"
 #include "longbow/core/folder.h"
-#include "longbow/data/readers/source.h"
 
 namespace longbow {
 namespace {
@@ -15,8 +14,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kLengthStep = 64;
-constexpr auto kCutOrChanged =
-    "the file was cut or changed; make it again with `longbow data make`";
 
 std::string path_in(const std::string& dir, const std::string& name) {
   return (fs::path(dir) / name).string();
@@ -26,18 +23,6 @@ Node counts_node(const std::map<int64_t, int64_t>& counts) {
   auto node = Node::map();
   for (auto [key, count] : counts) node[std::to_string(key)] = Node::integer(count);
   return node;
-}
-
-void set_histograms(Manifest& manifest, const Splits& splits) {
-  std::map<int64_t, int64_t> labels, lengths;
-  for (const auto* split : {splits.train.get(), splits.valid.get(), splits.test.get()})
-    for (int64_t i = 0; i < split->size(); ++i) {
-      for (auto target : split->get(i).targets)
-        if (target != kIgnore) ++labels[target];
-      ++lengths[(split->length(i) + kLengthStep - 1) / kLengthStep * kLengthStep];
-    }
-  manifest.labels = counts_node(labels);
-  manifest.lengths = counts_node(lengths);
 }
 
 ManifestFile describe_file(const std::string& name, const std::string& contents, int64_t samples) {
@@ -65,6 +50,20 @@ void check_against(const ManifestFile& expected, const ManifestFile& found,
     throw UserError(Place{path}, "its sha256 is not the one in manifest.json", kCutOrChanged);
 }
 
+}  // namespace
+
+void set_histograms(Manifest& manifest, const Splits& splits) {
+  std::map<int64_t, int64_t> labels, lengths;
+  for (const auto* split : {splits.train.get(), splits.valid.get(), splits.test.get()})
+    for (int64_t i = 0; i < split->size(); ++i) {
+      for (auto target : split->get(i).targets)
+        if (target != kIgnore) ++labels[target];
+      ++lengths[(split->length(i) + kLengthStep - 1) / kLengthStep * kLengthStep];
+    }
+  manifest.labels = counts_node(labels);
+  manifest.lengths = counts_node(lengths);
+}
+
 // Before anything is parsed: a wrong size is the clearest sign of a file that was cut.
 std::string check_file(const std::string& dir, const ManifestFile& file) {
   auto path = path_in(dir, file.name);
@@ -81,8 +80,6 @@ std::string check_file(const std::string& dir, const ManifestFile& file) {
   return fmt::format("{}: {} samples, {} bytes, sha256 {}", file.name, file.samples, file.bytes,
                      file.sha256);
 }
-
-}  // namespace
 
 Manifest parse_manifest(const std::string& text, const std::string& path) {
   auto manifest = read<Manifest>(parse_json(text, path));
@@ -144,26 +141,6 @@ void read_splits(const ReadSplits& request, Splits& splits) {
   auto train = load(request.files.train), valid = load(request.files.valid),
        test = load(request.files.test);
   set_splits(splits, std::move(train), std::move(valid), std::move(test));
-}
-
-std::vector<std::string> verify(const std::string& dir) {
-  auto manifest = find_manifest(dir);
-  if (!manifest)
-    throw UserError(Place{path_in(dir, "manifest.json")}, "no such file",
-                    "only folders that `longbow data make` wrote can be verified");
-  std::vector<std::string> lines;
-  for (const auto& file : manifest->files) lines.push_back(check_file(dir, file));
-  auto splits = load_data({.name = manifest->name, .path = dir});
-  lines.push_back("labels: every one recomputed");
-  Manifest found;
-  set_histograms(found, splits);
-  for (auto [name, expected, actual] : {std::tuple{"labels", &manifest->labels, &found.labels},
-                                        std::tuple{"lengths", &manifest->lengths, &found.lengths}})
-    if (to_json(*expected) != to_json(*actual))
-      throw UserError(Place{path_in(dir, "manifest.json")},
-                      fmt::format("its {} are not those of the files", name), kCutOrChanged);
-  lines.push_back("histograms: as in manifest.json");
-  return lines;
 }
 
 }  // namespace longbow

@@ -11,6 +11,10 @@
 
 namespace longbow {
 
+// A hint.
+inline constexpr auto kCutOrChanged =
+    "the file was cut or changed; make it again with `longbow data make`";
+
 struct ManifestFile {
   std::string name;
   int64_t bytes = 0;
@@ -76,6 +80,10 @@ struct ReadSplits {
 };
 void read_splits(const ReadSplits& request, Splits& splits);
 
+// Counts the labels and lengths of all samples.
+void set_histograms(Manifest& manifest, const Splits& splits);
+// Presence, size and checksum of a file; says what was found.
+std::string check_file(const std::string& dir, const ManifestFile& file);
 // Presence, size and checksum of every file, every label recomputed, both histograms. One line per
 // finding; the first failure is a UserError.
 std::vector<std::string> verify(const std::string& dir);

@@ -1,5 +1,5 @@
 #pragma once
-#include "longbow/models/decoder/decoding.h"
+#include "longbow/models/decoder/continuation.h"
 
 namespace longbow {
 

@@ -1,5 +1,3 @@
-#include "longbow/report/table/record.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,8 +13,10 @@
 #include "longbow/core/config.h"
 #include "longbow/core/file.h"
 #include "longbow/core/listing.h"
+#include "longbow/core/run_folder.h"
 #include "longbow/report/table/metrics.h"
 #include "longbow/report/table/number.h"
+#include "longbow/report/table/record.h"
 
 namespace longbow {
 namespace {
@@ -219,7 +219,7 @@ void read_cells(const Node& list, const Place& place, Record& record) {
   refuse_twins(record.cells, place);
   for (auto& cell : record.cells) {
     if (cell.run.empty()) continue;
-    auto file = fs::path(place.file).parent_path() / cell.run / "metrics.jsonl";
+    auto file = RunFolder(fs::path(place.file).parent_path() / cell.run).metrics();
     if (cell.status != "ok" && !fs::exists(file)) continue;
     add_curves(file, {.label = cell.mechanism, .task = cell.task, .seed = cell.seed}, record);
   }
@@ -244,10 +244,9 @@ std::string name_at(const Node& root, std::initializer_list<const char*> path,
 }
 
 // One run: what results.json leaves unsaid about mechanism and task is in the config.
-void read_run(Node result, const fs::path& folder, const Place& place, Record& record) {
+void read_run(Node result, const RunFolder& run, const Place& place, Record& record) {
   record.kind = "run";
-  auto config =
-      record.config.empty() ? Node{} : parse_yaml(record.config, (folder / "config.yaml").string());
+  auto config = record.config.empty() ? Node{} : parse_yaml(record.config, run.config());
   Curve origin{
       .label = name_at(result, {"mechanism"}, name_at(config, {"model", "attention"}, "model")),
       .task = name_at(result, {"task"}, name_at(config, {"task"}, "run"))};
@@ -257,7 +256,7 @@ void read_run(Node result, const fs::path& folder, const Place& place, Record& r
     record.cells.push_back(read_cell({result, place, "the run"}));
     origin.seed = record.cells.back().seed;
   }
-  auto metrics = folder / "metrics.jsonl", before = folder / "pretrain" / "metrics.jsonl";
+  auto metrics = run.metrics(), before = run.pretraining().metrics();
   if (fs::exists(metrics)) add_curves(metrics, origin, record);
   origin.task += ": pretraining";
   if (fs::exists(before)) add_curves(before, origin, record);
@@ -270,7 +269,7 @@ void read_document(const Node& root, const Place& place, Record& record) {
   if (auto context = root.find("context")) read_context(*context, record);
   if (root.find("benchmarks")) return read_bench(root, place, record);
   if (auto cells = root.find("cells")) return read_cells(*cells, place, record);
-  read_run(root, fs::path(place.file).parent_path(), place, record);
+  read_run(root, RunFolder(fs::path(place.file).parent_path()), place, record);
 }
 
 }  // namespace
@@ -278,25 +277,25 @@ void read_document(const Node& root, const Place& place, Record& record) {
 Record load_record(const std::string& path) {
   auto is_folder = fs::is_directory(path);
   auto folder = is_folder ? fs::path(path) : fs::path(path).parent_path();
-  auto file = is_folder ? folder / "results.json" : fs::path(path);
+  const RunFolder run(folder);
+  const auto file = is_folder ? run.results() : path;
   Record record;
   record.title = name_of(file);
   record.date = day_of(file);
-  if (fs::exists(folder / "config.yaml"))
-    record.config = read_file((folder / "config.yaml").string());
+  if (run.is_run()) record.config = read_file(run.config());
   if (is_folder && !fs::exists(file)) {
-    if (!fs::exists(folder / "metrics.jsonl"))
+    if (!fs::exists(run.metrics()))
       throw UserError({path, 0}, "holds neither results.json nor metrics.jsonl",
                       "give the folder of an arena or of a run, or the JSON file of a bench");
-    record.date = day_of(folder / "metrics.jsonl");
-    record.notes.push_back(file.string() + ": missing, so this run has no score yet");
-    read_run({}, folder, {file.string(), 0}, record);
+    record.date = day_of(run.metrics());
+    record.notes.push_back(file + ": missing, so this run has no score yet");
+    read_run({}, run, {file, 0}, record);
     return record;
   }
   // results.json of an arena is an array of cells; where and how they were made stands beside it.
   if (const auto beside = (folder / "context.json").string(); is_folder && fs::exists(beside))
     read_context(parse_json(read_file(beside), beside), record);
-  read_document(parse_json(read_file(file.string()), file.string()), {file.string(), 0}, record);
+  read_document(parse_json(read_file(file), file), {file, 0}, record);
   return record;
 }
 

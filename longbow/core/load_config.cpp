@@ -1,5 +1,3 @@
-#include "longbow/core/config.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +5,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "longbow/core/config.h"
 #include "longbow/core/fields.h"
 #include "longbow/core/file.h"
 #include "longbow/core/limits.h"
