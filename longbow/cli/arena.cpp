@@ -20,12 +20,13 @@
 #include "longbow/core/folder.h"
 #include "longbow/core/interruption.h"
 #include "longbow/core/lock.h"
+#include "longbow/core/run_folder.h"
 #include "longbow/core/version.h"
 #include "longbow/core/work.h"
 #include "longbow/report/table/number.h"
 #include "longbow/report/write/report.h"
 #include "longbow/train/run/footprint.h"
-#include "longbow/train/run/trainer.h"
+#include "longbow/train/run/train.h"
 
 namespace fs = std::filesystem;
 
@@ -65,20 +66,19 @@ Result waiting(const ArenaCell& cell) {
 Result run_cell(const ArenaCell& cell, const std::string& out, const ArenaCommand& command,
                 const std::string& label, const Queue& after) {
   if (!cell.refusal.empty()) return failed(cell, "n.a.", cell.refusal);
-  const auto folder = fs::path(out) / cell.folder;
-  const auto request = (folder / "request.yaml").string(),
-             results = (folder / "results.json").string();
+  const RunFolder folder(fs::path(out) / cell.folder);
+  const auto request = folder.request();
   const auto text = to_yaml(written(cell.config));
   if (fs::exists(request) && read_file(request) == text) {
-    if (auto result = finished(results)) return *result;
+    if (auto result = finished(folder.results())) return *result;
   } else {
-    fs::remove_all(folder);
-    make_folder(folder.string());
+    fs::remove_all(folder.path());
+    make_folder(folder.path());
     write_file(request, text);
   }
   try {
     check_footprint(cell.config, parse_device(command.device));
-    return train(cell.config, {.out = folder.string(),
+    return train(cell.config, {.out = folder.path(),
                                .resume = true,
                                .device = parse_device(command.device),
                                .progress = parse_progress(command.progress),
@@ -178,7 +178,7 @@ Node context_of(const ArenaConfig& config, const ArenaCommand& command) {
 
 void write_record(const Node& rows, const Node& context, const std::string& out) {
   const auto in = [&](const char* name) { return (fs::path(out) / name).string(); };
-  write_file(in("results.json"), to_json(rows, 2) + "\n");
+  write_file(RunFolder(out).results(), to_json(rows, 2) + "\n");
   write_file(in("context.json"), to_json(context, 2) + "\n");
   const auto record = load_record(out);
   write_file(in("table.md"), to_markdown(record));
@@ -208,7 +208,7 @@ class Forecast {
   Forecast(const std::vector<ArenaCell>& cells, const std::string& out) {
     for (const auto& cell : cells)
       open_.push_back(cell.refusal.empty() &&
-                      !fs::exists(fs::path(out) / cell.folder / "results.json"));
+                      !fs::exists(RunFolder(fs::path(out) / cell.folder).results()));
   }
   Queue after(size_t cell) const {
     return {

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "longbow/cli/commands.h"
-#include "longbow/train/run/trainer.h"
+#include "longbow/train/run/finished_run.h"
 
 namespace longbow::cli {
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "longbow/cli/commands.h"
+#include "longbow/core/run_folder.h"
 #include "longbow/models/bert/bert_folder.h"
 #include "longbow/train/run/export_run.h"
 
@@ -21,7 +22,7 @@ int run(const ImportCommand& command) {
 }
 
 int run(const ExportCommand& command) {
-  if (is_run(command.folder))
+  if (RunFolder(command.folder).is_run())
     export_run(command.folder, command.out, command.max_shard_bytes);
   else
     export_bert(command.folder, command.out, command.max_shard_bytes);

@@ -10,7 +10,7 @@
 #include "longbow/core/file.h"
 #include "longbow/predict/map_axes.h"
 #include "longbow/report/draw/heat_map.h"
-#include "longbow/train/run/trainer.h"
+#include "longbow/train/run/finished_run.h"
 
 namespace longbow::cli {
 namespace {

@@ -13,12 +13,15 @@
 #include "longbow/cli/device.h"
 #include "longbow/core/folder.h"
 #include "longbow/core/interruption.h"
+#include "longbow/core/run_folder.h"
 #include "longbow/core/work.h"
 #include "longbow/report/table/grid.h"
 #include "longbow/report/table/number.h"
 #include "longbow/train/run/dry_run.h"
+#include "longbow/train/run/evaluate.h"
+#include "longbow/train/run/finished_run.h"
 #include "longbow/train/run/footprint.h"
-#include "longbow/train/run/trainer.h"
+#include "longbow/train/run/train.h"
 
 namespace fs = std::filesystem;
 
@@ -44,16 +47,15 @@ TrainCommand of_run(TrainCommand command) {
   if (!fs::is_directory(folder)) return command;
   if (!command.resume)
     throw UserError(Place{folder, 0}, "is a folder", "--resume continues the run in it");
-  command.config = (fs::path(folder) / "config.yaml").string();
-  if (!fs::exists(command.config))
-    throw UserError(Place{folder, 0}, "is not a run folder: config.yaml is missing",
-                    "`longbow train` prints the folder it fills");
+  const RunFolder run(folder);
+  run.check_run();
+  command.config = run.config();
   if (command.out.empty()) command.out = folder;
   return command;
 }
 
 std::string how_to_continue(const std::string& out, const TrainCommand& command) {
-  if (!fs::exists(fs::path(out) / "config.yaml")) return "nothing has been trained yet";
+  if (!RunFolder(out).is_run()) return "nothing has been trained yet";
   std::vector<std::string> words = {"train", out, "--resume"};
   if (command.device != TrainCommand().device)
     words.insert(words.end(), {"--device", command.device});

@@ -1,7 +1,8 @@
 #include <gtest/gtest.h>
 
 #include "longbow/report/table/number.h"
-#include "longbow/train/run/trainer.h"
+#include "longbow/train/run/evaluate.h"
+#include "longbow/train/run/run_task.h"
 #include "tests/cli/objectives.h"
 #include "tests/cli/program.h"
 

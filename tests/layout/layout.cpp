@@ -240,6 +240,47 @@ Violations includes_against_the_rooms(const Tree& tree) {
   return found;
 }
 
+Violations circular_includes(const Tree& tree) {
+  std::map<std::string, std::set<std::string>> includes;  // by path without its extension
+  const auto node_of = [](const std::string& path) {
+    return fs::path(path).replace_extension().generic_string();
+  };
+  for (const auto& [path, contents] : tree) {
+    if (!starts_with(path, "longbow/") || !is_source(path)) continue;
+    for (const auto& line : lines_of(contents)) {
+      const auto file = included(line);
+      if (starts_with(file, "longbow/") && layer_of(file) == layer_of(path) &&
+          node_of(file) != node_of(path))
+        includes[node_of(path)].insert(node_of(file));
+    }
+  }
+  Violations found;
+  std::set<std::string> done, open;  // open: on the way from where the walk began
+  std::vector<std::string> way;
+  const std::function<void(const std::string&)> walk = [&](const std::string& node) {
+    way.push_back(node);
+    open.insert(node);
+    for (const auto& next : includes[node]) {
+      if (open.count(next)) {
+        std::string circle;
+        for (auto at = std::find(way.begin(), way.end(), next); at != way.end(); ++at)
+          circle += *at + " -> ";
+        found.push_back(circle + next + ": these include each other in a circle");
+      } else if (!done.count(next)) {
+        walk(next);
+      }
+    }
+    open.erase(node);
+    done.insert(node);
+    way.pop_back();
+  };
+  std::vector<std::string> nodes;
+  for (const auto& [node, nexts] : includes) nodes.push_back(node);
+  for (const auto& node : nodes)
+    if (!done.count(node)) walk(node);
+  return found;
+}
+
 Violations wide_torch_headers(const Tree& tree) {
   return each_line(tree, is_source, [](const std::string& line) -> std::string {
     const auto file = included(line);

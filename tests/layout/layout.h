@@ -22,6 +22,8 @@ std::map<std::string, std::vector<std::string>> read_rooms(const Tree& tree);
 
 Violations includes_against_the_layers(const Tree& tree);
 Violations includes_against_the_rooms(const Tree& tree);
+// A header and its source are one node; nodes of one layer may not include each other in a circle.
+Violations circular_includes(const Tree& tree);
 Violations wide_torch_headers(const Tree& tree);
 // The tables: mechanisms, data sets and objectives, one row a file.
 Violations rows_without_test_or_page(const Tree& tree);

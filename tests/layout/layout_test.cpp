@@ -22,6 +22,9 @@ TEST(Layout, IncludesFollowTheLayers) {
 TEST(Layout, IncludesFollowTheRooms) {
   expect_none(includes_against_the_rooms(repository()));
 }
+TEST(Layout, SourcesOfALayerDoNotIncludeEachOtherInACircle) {
+  expect_none(circular_includes(repository()));
+}
 TEST(Layout, NobodyIncludesAWideTorchHeader) {
   expect_none(wide_torch_headers(repository()));
 }
@@ -172,6 +175,19 @@ TEST(LayoutCheck, EveryRowNeedsATestAndAPage) {
         "docs/data/b.md", "tests/tasks/c_test.cpp", "docs/objectives/c.md"})
     tree[path] = "";
   EXPECT_EQ(rows_without_test_or_page(tree), Violations());
+}
+
+TEST(LayoutCheck, AHeaderAndItsSourceAreOneNodeOfACircle) {
+  Tree tree = {{"longbow/nn/a.h", "#include \"longbow/nn/b.h\"\n"},
+               {"longbow/nn/a.cpp", "#include \"longbow/nn/a.h\"\n"},
+               {"longbow/nn/b.h", "#include \"longbow/ops/c.h\"\n"},
+               {"longbow/nn/c.cpp", "#include \"longbow/nn/a.h\"\n"}};
+  EXPECT_EQ(circular_includes(tree), Violations());
+  tree["longbow/nn/b.cpp"] = "#include \"longbow/nn/b.h\"\n#include \"longbow/nn/a.h\"\n";
+  EXPECT_EQ(
+      circular_includes(tree),
+      Violations{"longbow/nn/a -> longbow/nn/b -> longbow/nn/a: these include each other in a "
+                 "circle"});
 }
 
 TEST(LayoutCheck, ATestMayBelongToASourceInAFolderOfItsLayer) {

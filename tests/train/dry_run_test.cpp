@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "longbow/train/run/run_task.h"
+
 namespace longbow {
 namespace {
 

@@ -4,7 +4,8 @@
 #include <filesystem>
 
 #include "longbow/core/file.h"
-#include "longbow/train/run/trainer.h"
+#include "longbow/train/run/evaluate.h"
+#include "longbow/train/run/finished_run.h"
 #include "tests/support/tensor.h"
 #include "tests/train/scratch.h"
 

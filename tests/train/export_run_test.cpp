@@ -5,7 +5,8 @@
 #include <set>
 
 #include "longbow/models/bert/bert_folder.h"
-#include "longbow/train/run/trainer.h"
+#include "longbow/train/run/finished_run.h"
+#include "longbow/train/run/train.h"
 #include "tests/models/hugging_face.h"
 #include "tests/train/scratch.h"
 

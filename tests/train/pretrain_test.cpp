@@ -8,7 +8,8 @@
 #include "longbow/core/file.h"
 #include "longbow/tensors/safetensors.h"
 #include "longbow/train/run/checkpoint.h"
-#include "longbow/train/run/trainer.h"
+#include "longbow/train/run/run_task.h"
+#include "longbow/train/run/train.h"
 #include "tests/support/tensor.h"
 #include "tests/train/scratch.h"
 

@@ -4,7 +4,9 @@
 #include <sstream>
 
 #include "longbow/core/file.h"
-#include "longbow/train/run/trainer.h"
+#include "longbow/train/run/evaluate.h"
+#include "longbow/train/run/finished_run.h"
+#include "longbow/train/run/train.h"
 #include "tests/train/scratch.h"
 
 namespace longbow {

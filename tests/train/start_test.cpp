@@ -5,7 +5,9 @@
 #include "longbow/models/bert/bert_folder.h"
 #include "longbow/train/run/checkpoint.h"
 #include "longbow/train/run/dry_run.h"
-#include "longbow/train/run/trainer.h"
+#include "longbow/train/run/encoder_part.h"
+#include "longbow/train/run/finished_run.h"
+#include "longbow/train/run/train.h"
 #include "tests/models/hugging_face.h"
 #include "tests/train/scratch.h"
 

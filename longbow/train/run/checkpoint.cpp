@@ -16,6 +16,7 @@
 #include "longbow/core/file.h"
 #include "longbow/core/folder.h"
 #include "longbow/core/log.h"
+#include "longbow/core/run_folder.h"
 #include "longbow/tensors/safetensors.h"
 
 namespace fs = std::filesystem;
@@ -56,17 +57,14 @@ TrainerRecord parse_trainer(const std::string& text, const std::string& file) {
 
 namespace {
 
-fs::path checkpoints_of(const std::string& run) {
-  return fs::path(run) / "checkpoints";
-}
 fs::path folder_of(const std::string& run, int64_t step) {
-  return checkpoints_of(run) / std::to_string(step);
+  return RunFolder(run).checkpoint(step);
 }
 
 // Names that are no step are not ours.
 std::vector<int64_t> steps_in(const std::string& run) {
   std::vector<int64_t> steps;
-  const auto folder = checkpoints_of(run);
+  const auto folder = RunFolder(run).checkpoints();
   if (!fs::is_directory(folder)) return steps;
   for (const auto& entry : fs::directory_iterator(folder)) {
     const auto name = entry.path().filename().string();
@@ -99,7 +97,7 @@ void replace_folder(const fs::path& draft, const fs::path& target) {
 
 // Whole or not at all, as it was made.
 void discard(const std::string& run, int64_t step) {
-  const auto draft = checkpoints_of(run) / "draft";
+  const fs::path draft = RunFolder(run).draft();
   fs::remove_all(draft);
   fs::rename(folder_of(run, step), draft);
   fs::remove_all(draft);
@@ -141,7 +139,7 @@ Checkpoint load_checkpoint(const fs::path& folder) {
 
 void save_checkpoint(const std::string& run, const Progressed& progressed, const Tensors& weights,
                      const Tensors& optimizer, const Retention& keep) {
-  const auto draft = checkpoints_of(run) / "draft";
+  const fs::path draft = RunFolder(run).draft();
   fs::remove_all(draft);
   make_folder(draft.string());
   const auto write = [&](const char* name, const Tensors& tensors) {
@@ -153,7 +151,7 @@ void save_checkpoint(const std::string& run, const Progressed& progressed, const
                                 .model_sha256 = write("model.safetensors", weights),
                                 .optimizer_sha256 = write("optimizer.safetensors", optimizer)};
   if (!progressed.best_sha256.empty())
-    link_or_copy(fs::path(run) / "best.safetensors", draft / "best.safetensors");
+    link_or_copy(RunFolder(run).best(), draft / "best.safetensors");
   write_file((draft / "trainer.json").string(), to_json(written(stored), 2) + "\n");
   replace_folder(draft, folder_of(run, progressed.step));
   thin_out(run, keep);
@@ -161,6 +159,10 @@ void save_checkpoint(const std::string& run, const Progressed& progressed, const
 
 bool has_checkpoint(const std::string& run) {
   return !steps_in(run).empty();
+}
+
+bool has_begun(const std::string& run, bool resume) {
+  return fs::exists(RunFolder(run).metrics()) && (!resume || has_checkpoint(run));
 }
 
 std::optional<Checkpoint> newest_checkpoint(const std::string& run) {
@@ -174,16 +176,16 @@ std::optional<Checkpoint> newest_checkpoint(const std::string& run) {
            " is damaged and passed over");
     }
   }
-  throw UserError(Place{checkpoints_of(run).string(), 0}, "every checkpoint is damaged",
+  throw UserError(Place{RunFolder(run).checkpoints(), 0}, "every checkpoint is damaged",
                   "train again with another --out");
 }
 
 bool return_to(const std::string& run, const Progressed& progressed, const Retention& keep) {
-  fs::remove_all(checkpoints_of(run) / "draft");
+  fs::remove_all(RunFolder(run).draft());
   for (const auto step : steps_in(run))
     if (step > progressed.step) discard(run, step);
   thin_out(run, keep);
-  const auto best = fs::path(run) / "best.safetensors";
+  const fs::path best = RunFolder(run).best();
   if (!progressed.best_sha256.empty()) {
     fs::remove(best);
     link_or_copy(folder_of(run, progressed.step) / "best.safetensors", best);
@@ -194,7 +196,7 @@ bool return_to(const std::string& run, const Progressed& progressed, const Reten
     return true;
   }
   // Of longbow 0.1.0: the file beside the checkpoints is right when it is of the right step.
-  for (const auto& file : {best, fs::path(run) / "model.safetensors"}) {
+  for (const auto& file : {best, fs::path(RunFolder(run).weights())}) {
     if (!fs::exists(file)) continue;
     const auto metadata = load_safetensors(file.string()).metadata;
     const auto step = metadata.find("step");

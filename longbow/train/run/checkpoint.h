@@ -43,6 +43,8 @@ struct Checkpoint {
   Tensors weights, optimizer;
 };
 bool has_checkpoint(const std::string& run);
+// Whether the folder of a run is for the trainer to continue or to refuse.
+bool has_begun(const std::string& run, bool resume);
 // The newest that can be read; a damaged one is named in a warning and passed over. UserError when
 // all are damaged.
 std::optional<Checkpoint> newest_checkpoint(const std::string& run);

@@ -8,6 +8,7 @@
 
 #include "longbow/tensors/meter.h"
 #include "longbow/train/run/footprint.h"
+#include "longbow/train/run/run_task.h"
 
 namespace longbow {
 namespace {

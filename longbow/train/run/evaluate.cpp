@@ -1,12 +1,9 @@
+#include "longbow/train/run/evaluate.h"
+
 #include <ATen/ATen.h>
 
-#include <filesystem>
-
-#include "longbow/core/file.h"
 #include "longbow/core/work.h"
-#include "longbow/tensors/safetensors.h"
-#include "longbow/train/run/checkpoint.h"
-#include "longbow/train/run/trainer.h"
+#include "longbow/data/loader.h"
 
 namespace longbow {
 namespace {
@@ -48,21 +45,6 @@ Evaluation evaluate(Task& task, const Dataset& data, const SamplerConfig& sample
   }
   for (auto& [name, sum] : sums) sum = sum.cpu();
   return {task.metrics(sums), static_cast<int64_t>(sum_of(sums, "count"))};
-}
-
-FinishedRun open_run(const std::string& folder, at::Device device) {
-  const auto at = [&](const char* name) { return (std::filesystem::path(folder) / name).string(); };
-  if (!std::filesystem::exists(at("config.yaml")))
-    throw UserError(Place{folder, 0}, "is not a run folder: config.yaml is missing",
-                    "`longbow train` prints the folder it fills");
-  if (!std::filesystem::exists(at("model.safetensors")))
-    throw UserError(Place{folder, 0}, "holds no finished run: model.safetensors is missing",
-                    "finish it with `longbow train --resume`");
-  FinishedRun run = {.config = read_run_config(load_config(at("config.yaml"))), .task = {}};
-  run.task = make_task(run.config, device);
-  load_weights(run.task->model(), load_safetensors(at("model.safetensors")).tensors,
-               at("model.safetensors"));
-  return run;
 }
 
 }  // namespace longbow

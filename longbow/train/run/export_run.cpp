@@ -7,24 +7,19 @@
 #include <vector>
 
 #include "longbow/core/file.h"
+#include "longbow/core/run_folder.h"
 #include "longbow/models/bert/bert_folder.h"
 #include "longbow/tasks/task.h"
 #include "longbow/tensors/safetensors.h"
-#include "longbow/train/run/start.h"
-
-namespace fs = std::filesystem;
+#include "longbow/train/run/encoder_part.h"
 
 namespace longbow {
 namespace {
 
-std::string in(const std::string& folder, const char* name) {
-  return (fs::path(folder) / name).string();
-}
-
 // The folder that is no run at the start of a chain of runs; empty where there is none.
 std::string origin_of(std::string folder) {
-  while (!folder.empty() && is_run(folder)) {
-    const auto tree = load_config(in(folder, "config.yaml"));
+  while (!folder.empty() && RunFolder(folder).is_run()) {
+    const auto tree = load_config(RunFolder(folder).config());
     const auto* start = tree.find("start");
     const auto* from = start ? start->find("from") : nullptr;
     const auto before = from ? from->text : "";
@@ -52,28 +47,22 @@ std::vector<std::string> labels_in(const Node& card) {
 
 }  // namespace
 
-bool is_run(const std::string& folder) {
-  return fs::exists(in(folder, "config.yaml"));
-}
-
 void export_run(const std::string& folder, const std::string& out, int64_t shard_bytes) {
-  const auto weights = in(folder, "model.safetensors"), card = in(folder, "config.json");
-  if (!fs::exists(weights))
-    throw UserError(Place{folder, 0}, "holds no finished run: model.safetensors is missing",
-                    "finish it with `longbow train --resume`");
-  const auto tree = load_config(in(folder, "config.yaml"));
+  const RunFolder run(folder);
+  run.check_weights();
+  const auto tree = load_config(run.config());
   const auto *objective = tree.find("objective"), *model = tree.find("model");
   if (!objective || !model)
-    throw UserError(Place{in(folder, "config.yaml"), 0}, "objective or model is missing",
+    throw UserError(Place{run.config(), 0}, "objective or model is missing",
                     "`longbow train` writes both");
-  const FineTunedBert run = {.head = head_of(*objective, folder),
-                             .encoder = read<EncoderConfig>(encoder_part(*model), "model"),
-                             .model = *model,
-                             .labels = labels_in(parse_json(read_file(card), card)),
-                             .weights = load_safetensors(weights).tensors};
+  const FineTunedBert bert = {.head = head_of(*objective, folder),
+                              .encoder = read<EncoderConfig>(encoder_part(*model), "model"),
+                              .model = *model,
+                              .labels = labels_in(parse_json(read_file(run.card()), run.card())),
+                              .weights = load_safetensors(run.weights()).tensors};
   const auto origin = origin_of(folder);
   const auto source = origin.empty() ? Node() : hugging_face_config(origin);
-  save_hugging_face(to_hugging_face(run, source, Place{folder, 0}), origin, out, shard_bytes);
+  save_hugging_face(to_hugging_face(bert, source, Place{folder, 0}), origin, out, shard_bytes);
 }
 
 }  // namespace longbow

@@ -4,9 +4,6 @@
 
 namespace longbow {
 
-// Whether it is the folder of a run, finished or not.
-bool is_run(const std::string& folder);
-
 // The model of a finished run as Hugging Face's library reads it, its weights in files of at most
 // `shard_bytes` (0: in one). What the BERT that it started from says besides, and the files of its
 // tokenizer, travel along where its folder is still there. UserError when the model is no BERT of

@@ -1,16 +1,14 @@
 #include "longbow/train/run/pretrain.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <filesystem>
 #include <stdexcept>
 
 #include "longbow/core/file.h"
+#include "longbow/core/lock.h"
+#include "longbow/core/run_folder.h"
 #include "longbow/tensors/safetensors.h"
-#include "longbow/train/run/trainer.h"
-
-namespace fs = std::filesystem;
+#include "longbow/train/run/checkpoint.h"
+#include "longbow/train/run/start_model.h"
 
 namespace longbow {
 namespace {
@@ -27,8 +25,7 @@ RunConfig pretraining_of(const RunConfig& config) {
   const auto& own = config.pretrain;
   first.pretrain = {};
   first.objective = own.objective;
-  first.model = merged(encoder_part(config.model), own.model);
-  if (find_objective(own.objective).causal) first.model["causal"] = Node::boolean(true);
+  first.model = pretraining_model(own, config.model);
   auto& train = first.train;
   lay_over(train.max_steps, own.max_steps);
   lay_over(train.optimizer.learning_rate, own.learning_rate);
@@ -40,36 +37,23 @@ RunConfig pretraining_of(const RunConfig& config) {
   return first;
 }
 
-void check_pretraining(const RunConfig& config, const Node& tree) {
-  const auto& name = config.pretrain.objective;
-  if (name.empty()) return;
-  const auto* part = tree.find("pretrain");
-  const auto* objective = part ? part->find("objective") : nullptr;
-  std::vector<std::string> pretrain;
-  for (const auto& row : objectives())
-    if (row.pretrains) pretrain.push_back(row.name);
-  if (std::find(pretrain.begin(), pretrain.end(), name) == pretrain.end())
-    throw UserError(objective ? objective->place : tree.place,
-                    fmt::format("'{}' does not pretrain", name), suggest(name, pretrain));
-  find_objective(name).check(pretraining_of(config).model);
-}
-
 Inheritance pretrained(const RunConfig& config, const TrainOptions& options) {
-  if (config.pretrain.objective.empty() || has_begun(options)) return {};
-  const auto folder = fs::path(options.out) / "pretrain";
+  if (config.pretrain.objective.empty()) return {};
+  const RunFolder run(options.out), folder = run.pretraining();
   // With it `longbow train RUN --resume` can go on in the middle of the pretraining.
-  if (const auto file = fs::path(options.out) / "config.yaml"; !fs::exists(file))
-    write_file(file.string(), to_yaml(written(config)));
-  if (!options.resume || !fs::exists(folder / "results.json") ||
-      !fs::exists(folder / "model.safetensors")) {
+  if (!run.is_run()) write_file(run.config(), to_yaml(written(config)));
+  if (!options.resume || !std::filesystem::exists(folder.results()) || !folder.has_weights()) {
     auto own = options;
-    own.out = folder.string();
+    own.out = folder.path();
     own.label = options.label + ", pretraining";
-    const auto result = train(pretraining_of(config), own);
+    const auto first = pretraining_of(config);
+    const FolderLock lock(own.out);
+    const auto weights =
+        has_begun(own.out, own.resume) ? Inheritance{} : inherited(first.start, first.objective);
+    const auto result = train_from(weights, first, own);
     if (result.status != "ok") throw std::runtime_error("pretraining: " + result.reason);
   }
-  return {load_safetensors((folder / "model.safetensors").string()).tensors,
-          {.source = "the pretraining"}};
+  return {load_safetensors(folder.weights()).tensors, {.source = "the pretraining"}};
 }
 
 }  // namespace longbow

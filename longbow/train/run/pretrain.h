@@ -1,48 +1,16 @@
 #pragma once
 // Self-pretraining: the encoder first learns the language of the task's own training data, then the
 // task.
-#include <optional>
-#include <string>
-
-#include "longbow/core/fields.h"
 #include "longbow/train/run/move.h"
+#include "longbow/train/run/trainer.h"
 
 namespace longbow {
-
-struct RunConfig;
-struct TrainOptions;
-
-struct PretrainConfig {
-  std::string objective = "";
-  Node model = Node::map();
-  std::optional<int64_t> max_steps = {}, warmup_steps = {}, batch_size = {}, evaluate_every = {},
-                         checkpoint_every = {};
-  std::optional<double> learning_rate = {}, weight_decay = {};
-};
-template <class V>
-void fields(V& v, PretrainConfig& c) {
-  v("objective", c.objective, "an objective that pretrains; empty: no pretraining");
-  v("model", c.model, "options of that objective, over the encoder of the run");
-  v("max_steps", c.max_steps, "optimiser steps; none = that of train", at_least(1));
-  v("learning_rate", c.learning_rate, "peak learning rate; none = that of train", above(0));
-  v("warmup_steps", c.warmup_steps, "steps of linear rise; none = that of train", at_least(0));
-  v("weight_decay", c.weight_decay, "weight decay; none = that of train", at_least(0));
-  v("batch_size", c.batch_size, "samples per batch; none = that of train", range(1, 1e6));
-  v("evaluate_every", c.evaluate_every, "steps between evaluations; none = that of train",
-    at_least(0));
-  v("checkpoint_every", c.checkpoint_every, "steps between checkpoints; none = that of train",
-    at_least(0));
-}
 
 // The run that pretrains: the same data, seed and encoder with another objective.
 RunConfig pretraining_of(const RunConfig& config);
 
-// Refuses an objective that does not pretrain and a model that it cannot build; `tree` is where
-// the config was read from.
-void check_pretraining(const RunConfig& config, const Node& tree);
-
 // Pretrains in the folder pretrain/ of the run, or goes on there, and returns the weights: those of
-// the encoder move. None when the run asks for none or has begun to learn its task.
+// the encoder move. None when the run asks for none.
 Inheritance pretrained(const RunConfig& config, const TrainOptions& options);
 
 }  // namespace longbow

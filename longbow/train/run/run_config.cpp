@@ -4,7 +4,8 @@
 #include <cmath>
 #include <filesystem>
 
-namespace fs = std::filesystem;
+#include "longbow/tasks/task.h"
+#include "longbow/train/run/config_path.h"
 
 namespace longbow {
 namespace {
@@ -38,8 +39,11 @@ void check_training(TrainConfig& config, const Node* train) {
                     "set train.adafactor.relative_step");
 }
 
-fs::path beside(const fs::path& path, const Place& place) {
-  return path.is_relative() && place.line > 0 ? fs::path(place.file).parent_path() / path : path;
+// Where data.path is written, and null where it is not or is empty.
+const Node* data_path(const Node& tree) {
+  const auto* data = tree.find("data");
+  const auto* path = data ? data->find("path") : nullptr;
+  return path && !path->text.empty() ? path : nullptr;
 }
 
 // The tree with data.name, by which the options of the data set are read: it is the task.
@@ -62,11 +66,7 @@ Node with_data_name(Node tree) {
 
 }  // namespace
 
-std::string absolute_path(const std::string& path, const Place& place) {
-  return fs::absolute(beside(path, place)).lexically_normal().string();
-}
-
-RunConfig read_run_config(const Node& root) {
+RunConfig read_model_config(const Node& root) {
   const auto tree = with_data_name(root);
   auto config = read<RunConfig>(tree);
   const auto* task = tree.find("task");
@@ -76,24 +76,36 @@ RunConfig read_run_config(const Node& root) {
   if (config.objective.empty()) config.objective = source.objective;
   const auto* objective = tree.find("objective");
   const auto& kind = find_objective(config.objective, objective ? objective->place : place);
-  const auto* data = tree.find("data");
   config.data.options = source.resolve(config.data.options);
   check_training(config.train, tree.find("train"));
   config.model = kind.complete(config.model);
-  resolve_start(config, tree);
+  resolve_start(config.start, config.model, config.objective, tree);
   kind.check(config.model);
-  check_pretraining(config, tree);
-  if (const auto* path = data ? data->find("path") : nullptr; path && !config.data.path.empty()) {
-    const auto given = beside(config.data.path, path->place);
-    if (!fs::exists(given))
-      throw UserError(path->place, "data.path '" + given.string() + "' does not exist",
-                      source.make ? "make it with `longbow data make " + config.task + " --out DIR`"
-                                  : "name the folder of its files");
+  check_pretraining(config.pretrain, config.model, tree);
+  if (const auto* path = data_path(tree))
     config.data.path = absolute_path(config.data.path, path->place);
-  }
-  if (!source.make && config.data.path.empty())
-    throw UserError(place, "data.path is missing",
-                    config.task + " reads files that exist already; name their folder");
+  return config;
+}
+
+void check_data_path(const Node& tree, const std::string& hint) {
+  const auto& task = *tree.find("task");
+  const auto& source = find_data_source(task.text, task.place, "task");
+  const auto* path = data_path(tree);
+  if (!path && !source.make)
+    throw UserError(task.place, "data.path is missing",
+                    source.name + " reads files that exist already; name their folder");
+  if (!path) return;
+  const auto given = beside(path->text, path->place);
+  if (std::filesystem::exists(given)) return;
+  const auto how = source.make ? "make it with `longbow data make " + source.name + " --out DIR`"
+                               : "name the folder of its files";
+  throw UserError(path->place, "data.path '" + given + "' does not exist",
+                  hint.empty() ? how : hint);
+}
+
+RunConfig read_run_config(const Node& tree) {
+  auto config = read_model_config(tree);
+  check_data_path(tree);
   return config;
 }
 
@@ -114,20 +126,6 @@ StepConfig step_config(const RunConfig& config) {
           .anomaly = train.anomaly,
           .nominal = static_cast<double>(train.sampler.batch_size * train.accumulate),
           .seed = config.seed};
-}
-
-std::unique_ptr<Task> make_task(const RunConfig& config, at::Device device) {
-  auto splits = load_data(config.data);
-  fit_vocabulary(config.start, splits);
-  auto task = find_objective(config.objective)
-                  .make(splits, config.model,
-                        {.bucket = config.train.sampler.bucket,
-                         .seed = config.seed,
-                         .device = device,
-                         .normalise = config.train.normalise,
-                         .label_smoothing = config.train.label_smoothing});
-  freeze(config.start, task->model());
-  return task;
 }
 
 }  // namespace longbow

@@ -4,8 +4,9 @@
 #include <string_view>
 
 #include "longbow/data/feed/loader.h"
+#include "longbow/data/readers/source.h"
 #include "longbow/train/optimizers/schedule.h"
-#include "longbow/train/run/pretrain.h"
+#include "longbow/train/run/pretrain_config.h"
 #include "longbow/train/run/start.h"
 #include "longbow/train/step/step.h"
 
@@ -108,13 +109,14 @@ void fields(V& v, RunConfig& c) {
 // folder of the file that names it, and is made absolute so that the written config can be read
 // from anywhere.
 RunConfig read_run_config(const Node& tree);
-std::string absolute_path(const std::string& path, const Place& place);
+// The same of a model that is opened without its data: whether data.path exists is not looked at.
+RunConfig read_model_config(const Node& tree);
+// UserError where data.path does not exist; `tree` is the whole config, as it was read. Without a
+// hint it says how to make the files.
+void check_data_path(const Node& tree, const std::string& hint = {});
 
 // How many optimiser steps it asks for, of a split with so many batches.
 int64_t total_steps(const TrainConfig& config, int64_t batches_per_epoch);
 StepConfig step_config(const RunConfig& config);
-
-// The task that a config describes, with its data loaded and its model built.
-std::unique_ptr<Task> make_task(const RunConfig& config, at::Device device);
 
 }  // namespace longbow

@@ -7,6 +7,7 @@
 #include "longbow/core/config.h"
 #include "longbow/core/file.h"
 #include "longbow/core/log.h"
+#include "longbow/core/run_folder.h"
 
 namespace fs = std::filesystem;
 
@@ -40,7 +41,7 @@ void cut_metrics(const std::string& file, int64_t last_step) {
 }  // namespace
 
 RunLog::RunLog(const std::string& folder, int64_t last_step, bool events)
-    : metrics_((fs::path(folder) / "metrics.jsonl").string()) {
+    : metrics_(RunFolder(folder).metrics()) {
   cut_metrics(metrics_, last_step);
   if (events) events_ = std::make_unique<EventFile>(folder, last_step);
 }

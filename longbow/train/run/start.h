@@ -1,19 +1,13 @@
 #pragma once
-// Training that starts from weights that exist: a finished run, or a BERT.
+// The part of a config that names weights to start from: a finished run, or a BERT.
 #include <array>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "longbow/core/fields.h"
-#include "longbow/train/run/move.h"
 
 namespace longbow {
-
-struct RunConfig;
-struct TrainOptions;
-struct Splits;
-class Part;
 
 enum class NewPositions { anew, tile };
 constexpr std::array<std::string_view, 2> names_of(NewPositions) {
@@ -40,26 +34,13 @@ void fields(V& v, StartConfig& c) {
     at_least(0));
 }
 
-// The entries of a model part that describe its encoder.
-Node encoder_part(const Node& model);
-
-// What the folder says becomes the default of config.model, and its vocabulary is noted; nothing is
-// read where the vocabulary is known already, because such a config is complete. UserError for a
-// model that the weights cannot fit; `tree` is where the config was read from.
-void resolve_start(RunConfig& config, const Node& tree);
+// What the folder says becomes the default of `model`, and its vocabulary is noted; nothing is read
+// where the vocabulary is known already, because such a config is complete. UserError for a model
+// that the weights cannot fit; `tree` is the whole config, as it was read.
+void resolve_start(StartConfig& start, Node& model, const std::string& objective, const Node& tree);
 
 // For a run that is resumed: what resolve_start found is in its config.yaml, and the folder that it
 // started from may be gone.
 void recall_start(Node& tree, const std::string& run);
-
-// The model keeps its vocabulary where the data has fewer words. UserError where it has more.
-void fit_vocabulary(const StartConfig& start, Splits& splits);
-// Parameters that stay as they are need no gradient.
-void freeze(const StartConfig& start, Part& model);
-
-// Whether the folder of a run is for the trainer to continue or to refuse.
-bool has_begun(const TrainOptions& options);
-// The weights of the folder. None when the run asks for none or has begun.
-Inheritance started(const RunConfig& config, const TrainOptions& options);
 
 }  // namespace longbow

@@ -13,11 +13,13 @@
 
 #include "longbow/core/file.h"
 #include "longbow/core/interruption.h"
-#include "longbow/core/lock.h"
+#include "longbow/core/run_folder.h"
 #include "longbow/tensors/meter.h"
 #include "longbow/tensors/safetensors.h"
 #include "longbow/train/run/checkpoint.h"
+#include "longbow/train/run/evaluate.h"
 #include "longbow/train/run/run_log.h"
+#include "longbow/train/run/run_task.h"
 #include "longbow/train/run/same_run.h"
 #include "longbow/train/step/feed.h"
 #include "longbow/train/step/readback.h"
@@ -64,6 +66,7 @@ class Trainer {
   Trainer(const RunConfig& config, const TrainOptions& options, const Inheritance& inheritance)
       : config_(config),
         options_(options),
+        folder_(options.out),
         task_(make_task(config, options.device)),
         feed_(task_->splits().train,
               Sampler(lengths_of(*task_->splits().train), config.train.sampler, config.seed),
@@ -101,7 +104,6 @@ class Trainer {
 
  private:
   bool every(int64_t steps) const { return steps > 0 && now_.step % steps == 0; }
-  std::string in_run(const char* name) const { return (fs::path(options_.out) / name).string(); }
 
   bool out_of_time() const {
     return config_.train.max_seconds > 0 && now_.seconds >= config_.train.max_seconds;
@@ -137,7 +139,7 @@ class Trainer {
 
   void prepare_folder() {
     const auto checkpoint = options_.resume ? newest_checkpoint(options_.out) : std::nullopt;
-    if (!options_.resume && fs::exists(in_run("metrics.jsonl")))
+    if (!options_.resume && fs::exists(folder_.metrics()))
       throw UserError(Place{options_.out, 0}, "holds a run already",
                       "continue it with --resume, or choose another --out");
     RunConfig resolved = config_;
@@ -147,7 +149,7 @@ class Trainer {
     const auto tree = written(resolved);
     const auto data = checksum_of(task_->splits());
     if (checkpoint) {
-      check_same_run(tree, in_run("config.yaml"), checkpoint->progressed, data);
+      check_same_run(tree, folder_.config(), checkpoint->progressed, data);
       now_ = checkpoint->progressed;
       step_.weights().load(checkpoint->weights, options_.out);
       step_.load(checkpoint->optimizer);
@@ -157,10 +159,10 @@ class Trainer {
     // Nothing has been written so far, and nothing is refused from here on.
     now_.data = data;
     if (options_.resume && !return_to(options_.out, now_, keep())) forget_best();
-    write_file(in_run("config.yaml"), to_yaml(tree));
+    write_file(folder_.config(), to_yaml(tree));
     Node model = resolved.model;
     for (const auto& [key, value] : task_->model_card().entries) model[key] = value;
-    write_file(in_run("config.json"), to_json(model, 2) + "\n");
+    write_file(folder_.card(), to_json(model, 2) + "\n");
     log_ = std::make_unique<RunLog>(options_.out, now_.step, config_.train.events);
     log_->text("config", "```yaml\n" + to_yaml(tree) + "```");
   }
@@ -276,9 +278,9 @@ class Trainer {
     require_finite_weights();
     now_.best = score;
     now_.best_step = now_.step;
-    save_safetensors(in_run("best.safetensors"), step_.weights().saved(),
+    save_safetensors(folder_.best(), step_.weights().saved(),
                      {{"format", "pt"}, {"step", std::to_string(now_.step)}});
-    now_.best_sha256 = sha256_of_file(in_run("best.safetensors"));
+    now_.best_sha256 = sha256_of_file(folder_.best());
   }
 
   void tell(const Evaluation& found, bool is_best) const {
@@ -339,7 +341,7 @@ class Trainer {
       result.reason = fmt::format("the {} on test is {}", score.name, score.value);
     }
     if (!result.reason.empty()) result.status = "FAIL";
-    write_file(in_run("results.json"), to_json(written(result), 2) + "\n");
+    write_file(folder_.results(), to_json(written(result), 2) + "\n");
     return result;
   }
 
@@ -348,7 +350,7 @@ class Trainer {
   }
 
   void publish_best() {
-    const auto model = in_run("model.safetensors"), best = in_run("best.safetensors");
+    const auto model = folder_.weights(), best = folder_.best();
     if (fs::exists(best)) fs::rename(best, model);
     fs::remove(best);  // where both were names of one file, the rename has done nothing
     load_weights(task_->model(), load_safetensors(model).tensors, options_.out);
@@ -356,6 +358,7 @@ class Trainer {
 
   RunConfig config_;
   TrainOptions options_;
+  RunFolder folder_;
   std::unique_ptr<Task> task_;
   Feed feed_;
   Step step_;
@@ -370,12 +373,9 @@ class Trainer {
 
 }  // namespace
 
-Result train(const RunConfig& config, const TrainOptions& options) {
-  const InterruptionGuard guard;
-  const FolderLock lock(options.out);
-  auto inheritance = pretrained(config, options);
-  if (inheritance.weights.empty()) inheritance = started(config, options);
-  return Trainer(config, options, inheritance).run();
+Result train_from(const Inheritance& weights, const RunConfig& config,
+                  const TrainOptions& options) {
+  return Trainer(config, options, weights).run();
 }
 
 }  // namespace longbow

@@ -1,9 +1,9 @@
 #pragma once
-#include <memory>
 #include <optional>
 #include <string>
 
 #include "longbow/core/log.h"
+#include "longbow/train/run/move.h"
 #include "longbow/train/run/run_config.h"
 
 namespace longbow {
@@ -50,26 +50,11 @@ void fields(V& v, Result& r) {
   v("reason", r.reason, "of a failure");
 }
 
-// Trains, evaluates and fills the run folder: config.yaml, config.json, metrics.jsonl,
-// checkpoints/, model.safetensors (the best weights) and results.json. The folder is locked. Throws
-// Interrupted after saving when a signal has been noted (core/interruption.h). A run without a
-// finite score has the status FAIL.
-Result train(const RunConfig& config, const TrainOptions& options);
-
-// The metrics of a split (its first `samples`, 0 = all), over everything counted.
-struct Evaluation {
-  std::vector<Metric> metrics;
-  int64_t count = 0;
-};
-Evaluation evaluate(Task& task, const Dataset& data, const SamplerConfig& sampler,
-                    int64_t samples = 0);
-
-// The config and weights of a finished run, to evaluate again. UserError when the folder holds
-// none.
-struct FinishedRun {
-  RunConfig config;
-  std::unique_ptr<Task> task;
-};
-FinishedRun open_run(const std::string& folder, at::Device device);
+// Trains from these weights, or from random ones where there are none; evaluates and fills the run
+// folder: config.yaml, config.json, metrics.jsonl, checkpoints/, model.safetensors (the best
+// weights) and results.json. The folder is the caller's, locked. Throws Interrupted after saving
+// when a signal has been noted (core/interruption.h). A run without a finite score has the status
+// FAIL.
+Result train_from(const Inheritance& weights, const RunConfig& config, const TrainOptions& options);
 
 }  // namespace longbow

@@ -1,0 +1,29 @@
+#include "longbow/train/run/run_task.h"
+
+#include "longbow/train/run/start_model.h"
+
+namespace longbow {
+
+Splits load_splits(const RunConfig& config) {
+  auto splits = load_data(config.data);
+  fit_vocabulary(config.start, splits);
+  return splits;
+}
+
+std::unique_ptr<Task> make_task(const RunConfig& config, const Splits& splits, at::Device device) {
+  auto task = find_objective(config.objective)
+                  .make(splits, config.model,
+                        {.bucket = config.train.sampler.bucket,
+                         .seed = config.seed,
+                         .device = device,
+                         .normalise = config.train.normalise,
+                         .label_smoothing = config.train.label_smoothing});
+  freeze(config.start, task->model());
+  return task;
+}
+
+std::unique_ptr<Task> make_task(const RunConfig& config, at::Device device) {
+  return make_task(config, load_splits(config), device);
+}
+
+}  // namespace longbow

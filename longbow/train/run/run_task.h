@@ -1,0 +1,15 @@
+#pragma once
+// The task that a run config describes.
+#include "longbow/tasks/task.h"
+#include "longbow/train/run/run_config.h"
+
+namespace longbow {
+
+// The data of a run, with the vocabulary of the model that it starts from.
+Splits load_splits(const RunConfig& config);
+// Its task with a model of random weights. `splits` are those of load_splits, or the same without
+// samples for a model that is only asked.
+std::unique_ptr<Task> make_task(const RunConfig& config, const Splits& splits, at::Device device);
+std::unique_ptr<Task> make_task(const RunConfig& config, at::Device device);
+
+}  // namespace longbow
