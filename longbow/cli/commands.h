@@ -96,8 +96,8 @@ struct BenchCommand {
 int run(const BenchCommand& command);
 
 struct MapsCommand {
-  std::string folder, out, json, split = "test", device = "cpu";
-  int64_t sample = 0, limit = 0;  // limit 0 = all queries
+  std::string folder, out, json, text, split = "test", device = "cpu";  // a text or a sample
+  int64_t sample = 0, limit = 0;                                        // limit 0 = all queries
 };
 int run(const MapsCommand& command);
 

@@ -10,10 +10,10 @@
 namespace longbow::cli {
 namespace {
 
-std::string greeting(const FinishedRun& run) {
-  const auto texts = run.task->texts();
+std::string greeting(const TrainedModel& model) {
+  const auto texts = model.task().texts();
   auto text = fmt::format("{} on {}: type {} of up to {} tokens and press Enter; Ctrl-D ends.\n",
-                          run.config.objective, run.config.task,
+                          model.config().objective, model.config().task,
                           texts.pairs ? "two sequences with a TAB between them," : "a sequence",
                           texts.longest);
   text += "Tokens have blanks between them: " + texts.read.examples();
@@ -28,10 +28,10 @@ bool is_typed(const std::string& file) {
   return file == "-" && isatty(STDIN_FILENO) != 0;
 }
 
-void converse(const FinishedRun& run, int64_t limit,
-              const std::function<void(const Line&)>& answer) {
-  fmt::print(stderr, "{}> ", greeting(run));
-  Line line = {.text = "", .place = {"stdin", 0}};
+void converse(const TrainedModel& model, int64_t limit,
+              const std::function<void(const predict::Line&)>& answer) {
+  fmt::print(stderr, "{}> ", greeting(model));
+  predict::Line line = {.text = "", .place = {"stdin", 0}};
   while (std::getline(std::cin, line.text)) {
     if (line.text.ends_with('\r')) line.text.pop_back();
     ++line.place.line;

@@ -13,11 +13,11 @@ bool is_typed(const std::string& file);
 
 // Says what may be typed, then gives each line to `answer` until the input ends or `limit` lines
 // were read (0: no limit). A mistake in a line is shown, and the next line is asked for.
-void converse(const FinishedRun& run, int64_t limit,
-              const std::function<void(const Line&)>& answer);
+void converse(const TrainedModel& model, int64_t limit,
+              const std::function<void(const predict::Line&)>& answer);
 
 // What is drawn for a typed line: the same line typed again is answered with other draws.
-inline uint64_t typed_seed(uint64_t seed, const Line& line) {
+inline uint64_t typed_seed(uint64_t seed, const predict::Line& line) {
   return seed + static_cast<uint64_t>(line.place.line) - 1;
 }
 

@@ -296,6 +296,7 @@ void declare_showing(CLI::App& app, Action& action) {
   sub->add_option("folder", maps.folder, "run folder")->required();
   sub->add_option("--out", maps.out, "SVG file to write")->required();
   sub->add_option("--json", maps.json, "write the numbers to this file");
+  sub->add_option("--text", maps.text, "an input, instead of a sample of the run's data");
   sub->add_option("--split", maps.split, "train, valid or test")->capture_default_str();
   sub->add_option("--sample", maps.sample, "which sample of the split, from 0")
       ->check(at_least(0))
@@ -304,7 +305,8 @@ void declare_showing(CLI::App& app, Action& action) {
       ->check(at_least(0))
       ->capture_default_str();
   add_device(sub, maps.device);
-  add_examples(sub, {"maps runs/recall --out maps.svg --sample 3"});
+  add_examples(sub, {"maps runs/recall --out maps.svg --sample 3",
+                     "maps runs/listops --out maps.svg --text '[MAX 2 9 ]'"});
 
   static ReportCommand report;
   sub = declare(app, action, "report",

@@ -8,64 +8,13 @@
 #include "longbow/cli/asking.h"
 #include "longbow/cli/device.h"
 #include "longbow/core/file.h"
-#include "longbow/predict/map_axes.h"
+#include "longbow/predict/maps.h"
 #include "longbow/report/draw/heat_map.h"
-#include "longbow/train/run/finished_run.h"
 
 namespace longbow::cli {
 namespace {
 
-// The weights of one layer over one sequence.
-struct LayerMap {
-  std::string name;
-  Tensor weights;  // [H, queries, keys], on the CPU
-  predict::MapAxes axes;
-};
-
-// What the layers weigh when they read a sample, by path.
-Tensors looked_at(Task& task, const Dataset& data, int64_t sample) {
-  const at::NoGradGuard no_grad;
-  task.model().eval();
-  Tensors found;
-  task.show_maps(&found);
-  const Plan plan = {.indices = {sample}, .padded_length = data.length(sample)};
-  task.run(collate(data, plan).to(task.device()), Random::from_seed(0, 0, task.device()));
-  task.show_maps(nullptr);
-  return found;
-}
-
-Tensor first_rows(const Tensor& weights, int64_t rows, int64_t columns) {
-  return weights.narrow(1, 0, std::min(rows, weights.size(1)))
-      .narrow(2, 0, std::min(columns, weights.size(2)))
-      .contiguous();
-}
-
-std::vector<LayerMap> maps_of(FinishedRun& run, const Dataset& data, const MapsCommand& command) {
-  const auto found = looked_at(*run.task, data, command.sample);
-  const predict::MapReader reader(run.task->model_config(), run.config.objective,
-                                  run.task->splits(), data.get(command.sample));
-  std::vector<std::string> paths;
-  for (const auto& [path, map] : found)
-    if (map.dim() == 4) paths.push_back(path);
-  std::sort(paths.begin(), paths.end(), [&](const std::string& path, const std::string& other) {
-    return reader.comes_before(path, other);
-  });
-  std::vector<LayerMap> maps;
-  for (const auto& path : paths) {
-    const auto all = found.at(path).to(at::kCPU, at::kFloat);
-    for (int64_t sequence = 0; sequence < all.size(0); ++sequence) {
-      const auto each = all[sequence];
-      auto axes = reader.axes(path, sequence, each.size(1), each.size(2));
-      if (command.limit > 0) axes.keep_rows(command.limit);
-      auto name = reader.name(path);
-      if (all.size(0) > 1) name += sequence == 0 ? " first" : " second";
-      maps.push_back({name, first_rows(each, axes.rows, axes.columns), axes});
-    }
-  }
-  return maps;
-}
-
-reporting::HeatGrid picture(const std::vector<LayerMap>& maps) {
+reporting::HeatGrid picture(const std::vector<predict::LayerMap>& maps) {
   reporting::HeatGrid grid = {
       .title = "", .description = "", .row_labels = {}, .column_labels = {}, .maps = {}};
   int64_t heads = 0;
@@ -108,8 +57,7 @@ Node rows_of(const Tensor& map) {
   return rows;
 }
 
-Node json_of(const std::vector<LayerMap>& maps, const MapsCommand& command,
-             const RunConfig& config) {
+Node json_of(const std::vector<predict::LayerMap>& maps) {
   Node list = Node::list();
   for (const auto& [name, weights, axes] : maps)
     for (int64_t h = 0; h < weights.size(0); ++h)
@@ -119,38 +67,68 @@ Node json_of(const std::vector<LayerMap>& maps, const MapsCommand& command,
                                       {"queries", names(axes.queries)},
                                       {"keys", names(axes.keys)},
                                       {"weights", rows_of(weights[h])}}));
-  return Node::map({{"task", Node::string(config.task)},
-                    {"objective", Node::string(config.objective)},
-                    {"split", Node::string(command.split)},
-                    {"sample", Node::integer(command.sample)},
-                    {"maps", list}});
+  return list;
+}
+
+// The maps of a sample or of a text, and what they are of.
+struct Shown {
+  RunConfig config;
+  std::vector<predict::LayerMap> maps;
+  std::string description;
+  Node source;  // the keys of the JSON that say it
+};
+
+Shown of_text(const MapsCommand& command) {
+  const auto model = open_model(command.folder, parse_device(command.device));
+  const auto inputs = predict::inputs_of(model.task(), {{command.text, {"--text", 0}}});
+  const auto& config = model.config();
+  return {config, predict::maps_of_text(model.task(), config.objective, *inputs, command.limit),
+          "attention weights of a text", Node::map({{"text", Node::string(command.text)}})};
+}
+
+Shown of_sample(const MapsCommand& command) {
+  const auto finished = open_run(command.folder, parse_device(command.device));
+  const auto data = split_of(*finished.task, command.split);
+  if (command.sample >= data->size())
+    throw UserError(Place{"--sample", 0}, fmt::format("there is no sample {}", command.sample),
+                    fmt::format("the split has {}", data->size()));
+  const auto& config = finished.config;
+  return {
+      config,
+      predict::maps_of(*finished.task, config.objective, *data, command.sample, command.limit),
+      fmt::format("attention weights of sample {} of the {} split", command.sample, command.split),
+      Node::map(
+          {{"split", Node::string(command.split)}, {"sample", Node::integer(command.sample)}})};
 }
 
 }  // namespace
 
 int run(const MapsCommand& command) {
   check_split(command.split);
+  if (const MapsCommand none;
+      !command.text.empty() && (command.split != none.split || command.sample != none.sample))
+    throw UserError(Place{"--text", 0}, "a sample is given too", "leave one of them out");
   if (auto file = std::filesystem::path(command.out); file.extension() != ".svg")
     throw UserError(Place{"--out", 0}, quote(command.out) + " is not the name of an SVG file",
                     "write --out " + file.replace_extension(".svg").string());
-  auto finished = open_run(command.folder, parse_device(command.device));
-  const auto& data = split_of(*finished.task, command.split);
-  if (command.sample >= data.size())
-    throw UserError(Place{"--sample", 0}, fmt::format("there is no sample {}", command.sample),
-                    fmt::format("the split has {}", data.size()));
-  const auto maps = maps_of(finished, data, command);
-  const auto mechanism = mechanism_label(finished.config.model);
+  const auto [config, maps, description, source] =
+      command.text.empty() ? of_sample(command) : of_text(command);
+  const auto mechanism = mechanism_label(config.model);
   if (maps.empty())
     throw UserError(
         Place{command.folder, 0}, mechanism + " forms no attention maps",
         fmt::format("mechanisms that do: {}", fmt::join(predict::mechanisms_with_maps(), ", ")));
   auto grid = picture(maps);
-  grid.title = fmt::format("{} on {}", mechanism, finished.config.task);
-  grid.description =
-      fmt::format("attention weights of sample {} of the {} split", command.sample, command.split);
+  grid.title = fmt::format("{} on {}", mechanism, config.task);
+  grid.description = description;
   write_file(command.out, reporting::heat_grid(grid));
-  if (!command.json.empty())
-    write_file(command.json, to_json(json_of(maps, command, finished.config)) + "\n");
+  if (!command.json.empty()) {
+    auto record = Node::map(
+        {{"task", Node::string(config.task)}, {"objective", Node::string(config.objective)}});
+    for (const auto& [key, value] : source.entries) record[key] = value;
+    record["maps"] = json_of(maps);
+    write_file(command.json, to_json(record) + "\n");
+  }
   fmt::print("{}\n", command.out);
   return 0;
 }

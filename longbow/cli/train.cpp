@@ -125,8 +125,8 @@ int run(const EvalCommand& command) {
   check_split(command.split);
   show_work(ProgressStyle::automatic);
   auto finished = open_run(command.folder, parse_device(command.device));
-  const auto& data = split_of(*finished.task, command.split);
-  const auto score = evaluate(*finished.task, data, finished.config.train.sampler);
+  const auto data = split_of(*finished.task, command.split);
+  const auto score = evaluate(*finished.task, *data, finished.config.train.sampler);
   if (command.json) {
     auto line =
         Node::map({{"split", Node::string(command.split)}, {"count", Node::integer(score.count)}});

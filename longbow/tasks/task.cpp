@@ -74,8 +74,15 @@ Node card(const std::string& type, const std::vector<std::pair<std::string, int6
   Node all = Node::map({{"model_type", Node::string(type)}});
   for (const auto& [name, size] : sizes) all[name] = Node::integer(size);
   if (labels.empty()) return all;
-  auto& names = all["labels"] = Node::list();
-  for (const auto& label : labels) names.items.push_back(Node::string(label));
+  // As Hugging Face's tools expect them.
+  auto names = Node::map(), classes = Node::map();
+  for (const auto& label : labels) {
+    const auto number = std::ssize(names.entries);
+    names[std::to_string(number)] = Node::string(label);
+    classes[label] = Node::integer(number);
+  }
+  all["id2label"] = names;
+  all["label2id"] = classes;
   return all;
 }
 

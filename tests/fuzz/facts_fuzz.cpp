@@ -1,5 +1,5 @@
 // vocabulary.json of a run.
-#include "longbow/data/facts.h"
+#include "longbow/data/samples/facts.h"
 #include "tests/fuzz/fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

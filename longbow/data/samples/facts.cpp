@@ -1,4 +1,4 @@
-#include "longbow/data/facts.h"
+#include "longbow/data/samples/facts.h"
 
 #include <fmt/format.h>
 

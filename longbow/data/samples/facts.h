@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "longbow/data/dataset.h"
+#include "longbow/data/samples/dataset.h"
 
 namespace longbow {
 

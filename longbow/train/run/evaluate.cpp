@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "longbow/core/work.h"
-#include "longbow/data/loader.h"
+#include "longbow/data/feed/loader.h"
 
 namespace longbow {
 namespace {

@@ -1,5 +1,5 @@
 #pragma once
-#include "longbow/data/sampler.h"
+#include "longbow/data/feed/sampler.h"
 #include "longbow/tasks/task.h"
 
 namespace longbow {

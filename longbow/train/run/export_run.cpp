@@ -40,7 +40,9 @@ BertHead head_of(const Node& objective, const std::string& folder) {
 
 std::vector<std::string> labels_in(const Node& card) {
   std::vector<std::string> labels;
-  if (const auto* found = card.find("labels"))
+  if (const auto* found = card.find("id2label"))
+    for (const auto& [number, label] : found->entries) labels.push_back(label.text);
+  if (const auto* found = card.find("labels"))  // of longbow 0.1.0
     for (const auto& label : found->items) labels.push_back(label.text);
   return labels;
 }

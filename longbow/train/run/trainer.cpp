@@ -14,6 +14,7 @@
 #include "longbow/core/file.h"
 #include "longbow/core/interruption.h"
 #include "longbow/core/run_folder.h"
+#include "longbow/data/samples/facts.h"
 #include "longbow/tensors/meter.h"
 #include "longbow/tensors/safetensors.h"
 #include "longbow/train/run/checkpoint.h"
@@ -39,6 +40,20 @@ std::string checksum_of(const Splits& splits) {
   std::string all;
   for (const auto* split : {"train", "valid", "test"}) all += splits.checksums.at(split);
   return sha256(all);
+}
+
+// config.json: the model, and special ids by the names that Hugging Face's tools expect.
+Node card_of(const Task& task) {
+  Node card = task.model_config();
+  for (const auto& [key, value] : task.model_card().entries) card[key] = value;
+  const auto texts = task.texts();
+  card["pad_token_id"] = Node::integer(0);
+  for (const auto& [key, id] : {std::pair("bos_token_id", texts.begin),
+                                {"eos_token_id", texts.end},
+                                {"sep_token_id", task.splits().separator},
+                                {"mask_token_id", texts.hidden}})
+    if (id > 0) card[key] = Node::integer(id);
+  return card;
 }
 
 // Runs while the trainer trains, and stands still while it evaluates or saves.
@@ -67,7 +82,8 @@ class Trainer {
       : config_(config),
         options_(options),
         folder_(options.out),
-        task_(make_task(config, options.device)),
+        splits_(load_splits(config)),
+        task_(make_task(config, splits_, options.device)),
         feed_(task_->splits().train,
               Sampler(lengths_of(*task_->splits().train), config.train.sampler, config.seed),
               config.train.loader, config.train.resident, options.device),
@@ -160,9 +176,8 @@ class Trainer {
     now_.data = data;
     if (options_.resume && !return_to(options_.out, now_, keep())) forget_best();
     write_file(folder_.config(), to_yaml(tree));
-    Node model = resolved.model;
-    for (const auto& [key, value] : task_->model_card().entries) model[key] = value;
-    write_file(folder_.card(), to_json(model, 2) + "\n");
+    write_file(folder_.card(), to_json(card_of(*task_), 2) + "\n");
+    write_file(folder_.vocabulary(), to_json(facts_of(splits_)));
     log_ = std::make_unique<RunLog>(options_.out, now_.step, config_.train.events);
     log_->text("config", "```yaml\n" + to_yaml(tree) + "```");
   }
@@ -359,6 +374,7 @@ class Trainer {
   RunConfig config_;
   TrainOptions options_;
   RunFolder folder_;
+  Splits splits_;  // as they were loaded; the task may have arranged its own
   std::unique_ptr<Task> task_;
   Feed feed_;
   Step step_;

@@ -1,0 +1,67 @@
+#include "longbow/predict/predictions.h"
+
+#include <algorithm>
+
+#include "longbow/predict/batches.h"
+#include "longbow/tasks/prediction.h"
+
+namespace longbow::predict {
+namespace {
+
+// The first samples of a data set.
+class First final : public Dataset {
+ public:
+  First(std::shared_ptr<const Dataset> all, int64_t count)
+      : all_(std::move(all)), count_(std::min(count, all_->size())) {}
+  int64_t size() const override { return count_; }
+  int64_t length(int64_t i) const override { return all_->length(i); }
+  Sample get(int64_t i) const override { return all_->get(i); }
+  bool per_token() const override { return all_->per_token(); }
+  int64_t targets() const override { return all_->targets(); }
+  int64_t values() const override { return all_->values(); }
+  bool has_second() const override { return all_->has_second(); }
+  bool has_segments() const override { return all_->has_segments(); }
+
+ private:
+  std::shared_ptr<const Dataset> all_;
+  int64_t count_;
+};
+
+Node with_input(const std::string& input, Node prediction) {
+  prediction.entries.insert(prediction.entries.begin(), {"input", Node::string(input)});
+  return prediction;
+}
+
+}  // namespace
+
+std::vector<Node> predictions_of(Task& task, const std::vector<Line>& lines,
+                                 const SamplerConfig& trained) {
+  const auto data = inputs_of(task, lines);
+  std::vector<Node> all(lines.size());
+  for_batches(task, *data, as_trained(trained, task.texts().longest), /*seed=*/0,
+              [&](const Batch& batch, const std::vector<int64_t>& indices, const Random& random) {
+                auto said = task.predict(batch, random);
+                for (size_t row = 0; row < indices.size(); ++row) {
+                  const auto i = static_cast<size_t>(indices[row]);
+                  all[i] = with_input(lines[i].text, std::move(said[row]));
+                }
+              });
+  return all;
+}
+
+std::vector<Node> predictions_of(Task& task, std::shared_ptr<const Dataset> split,
+                                 const SamplerConfig& trained, int64_t limit) {
+  const First data(split, limit > 0 ? limit : split->size());
+  std::vector<Node> all(static_cast<size_t>(data.size()));
+  for_batches(task, data, trained, /*seed=*/0,
+              [&](const Batch& batch, const std::vector<int64_t>& indices, const Random& random) {
+                const auto posed = task.posed(batch, random);
+                auto said = task.predict(posed, random);
+                for (size_t row = 0; row < indices.size(); ++row)
+                  all[static_cast<size_t>(indices[row])] = with_input(
+                      input_text(task, posed, static_cast<int64_t>(row)), std::move(said[row]));
+              });
+  return all;
+}
+
+}  // namespace longbow::predict
