@@ -111,7 +111,7 @@ set(reuse ON)
 if(LONGBOW_CUDA OR LONGBOW_SANITIZE)
   set(reuse OFF)
 endif()
-foreach(way install find_package pkg_config add_subdirectory clean)
+foreach(way install find_package predict pkg_config add_subdirectory clean)
   add_test(NAME consumer.${way} COMMAND ${CMAKE_COMMAND} -DWAY=${way} -DSOURCE=${PROJECT_SOURCE_DIR} -DREUSE=${reuse}
     -DBUILD=${PROJECT_BINARY_DIR} -DCOMPILER=${CMAKE_CXX_COMPILER} -P ${PROJECT_SOURCE_DIR}/tests/consumer/consumer.cmake)
   set_tests_properties(consumer.${way} PROPERTIES LABELS consumer TIMEOUT 1200)
@@ -124,7 +124,7 @@ add_test(NAME consumer.runtime COMMAND ${CMAKE_COMMAND} -DCOMPILER=${CMAKE_CXX_C
 set_tests_properties(consumer.named_paths consumer.runtime PROPERTIES LABELS unit TIMEOUT 120)
 set_tests_properties(consumer.install PROPERTIES FIXTURES_SETUP consumer_prefix)
 set_tests_properties(consumer.clean PROPERTIES FIXTURES_CLEANUP consumer_prefix)
-set_tests_properties(consumer.find_package consumer.pkg_config consumer.add_subdirectory PROPERTIES FIXTURES_REQUIRED consumer_prefix)
+set_tests_properties(consumer.find_package consumer.predict consumer.pkg_config consumer.add_subdirectory PROPERTIES FIXTURES_REQUIRED consumer_prefix)
 set_tests_properties(consumer.add_subdirectory PROPERTIES PROCESSORS 2 COST 1000)
 
 # The tests of the program run the program.
@@ -134,7 +134,7 @@ endif()
 
 # Small tensors: more threads would only wait for each other.
 get_property(small_tests DIRECTORY PROPERTY TESTS)
-list(FILTER small_tests INCLUDE REGEX "^(nn|models|tasks|train|cli)\\.")
+list(FILTER small_tests INCLUDE REGEX "^(nn|models|tasks|train|predict|arena|cli)\\.")
 if(small_tests)
   set_tests_properties(${small_tests} PROPERTIES ENVIRONMENT OMP_NUM_THREADS=1)
 endif()

@@ -78,7 +78,7 @@ function(build_with_objects_of_build)
 endfunction()
 
 file(REMOVE_RECURSE ${folder})
-if(NOT WAY MATCHES "^(install|clean)$")
+if(NOT WAY MATCHES "^(install|predict|clean)$")
   file(COPY ${SOURCE}/examples/consumer/ DESTINATION ${folder})
 endif()
 
@@ -105,6 +105,26 @@ elseif(WAY STREQUAL "pkg_config")
   run(${COMPILER} ${folder}/main.cpp -o ${folder}/consumer ${flags})
   expect_output(${folder}/consumer)
   expect_no_source_path(${folder})
+elseif(WAY STREQUAL "predict")  # examples/predict with a run that the installed program trains
+  file(REMOVE_RECURSE ${folder})
+  file(COPY ${SOURCE}/examples/predict/ DESTINATION ${folder})
+  run(${CMAKE_COMMAND} -G Ninja -S ${folder} -B ${folder}/build -DCMAKE_CXX_COMPILER=${COMPILER}
+    -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_BUILD_TYPE=Release)
+  run(${CMAKE_COMMAND} --build ${folder}/build)
+  file(WRITE ${folder}/run.yaml "{task: listops, data: {path: data}, model: {width: 16, layers: 1},
+    train: {max_steps: 3, batch_size: 8, threads: 0}}")
+  file(WRITE ${folder}/lines.txt "[MAX 2 9 ]\n")
+  set(ENV{OMP_NUM_THREADS} 1)
+  run(${prefix}/bin/longbow data make listops --out ${folder}/data --set train=40 --set valid=8 --set test=8
+    --set min_length=5 --set max_length=30)
+  run(${prefix}/bin/longbow train ${folder}/run.yaml --out ${folder}/trained --progress off)
+  file(RENAME ${folder}/trained ${folder}/alone)
+  file(REMOVE_RECURSE ${folder}/data)
+  execute_process(COMMAND ${folder}/build/predict ${folder}/alone INPUT_FILE ${folder}/lines.txt RESULT_VARIABLE status
+    OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(NOT status EQUAL 0 OR NOT output MATCHES "^[0-9]\t0[.][0-9]+\t\\[MAX 2 9 \\]\n$")
+    message(FATAL_ERROR "predict ended with ${status} and printed:\n${output}")
+  endif()
 elseif(WAY STREQUAL "add_subdirectory")
   find_program(ccache ccache)
   if(ccache)
