@@ -1,23 +1,38 @@
 # One libFuzzer program per reader, longbow_<reader>_fuzz, from tests/fuzz/<reader>_fuzz.cpp. It links core and the
-# sources named here, so that little is built with sanitizers. One ctest each, with the label fuzz: a few seconds from
-# the seeds in tests/fuzz/corpus/<reader>; what is worth keeping of a run stays in <build>/corpus/<reader>.
+# sources named here, each built once with the sanitizers. One ctest each, with the label fuzz: a few seconds from the
+# seeds in tests/fuzz/corpus/<reader>; what is worth keeping of a run stays in <build>/corpus/<reader>.
 if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   message(FATAL_ERROR "libFuzzer comes with clang: CC=clang CXX=clang++ cmake --preset fuzz")
 endif()
 set(LONGBOW_FUZZ_SECONDS 5 CACHE STRING "Seconds that ctest gives each reader")
 add_custom_target(longbow_fuzz)
 
+function(longbow_fuzz_flags target torch)
+  target_link_libraries(${target} PRIVATE longbow_flags fmt::fmt-header-only)
+  if(torch)
+    target_link_libraries(${target} PRIVATE longbow_torch)
+    longbow_share_pch(${target})
+  endif()
+endfunction()
+
 # longbow_fuzz_reader(NAME [TORCH] [SOURCES source...])
 function(longbow_fuzz_reader name)
   cmake_parse_arguments(reader "TORCH" "" "SOURCES" ${ARGN})
+  set(objects $<TARGET_OBJECTS:longbow_core>)
+  foreach(source IN LISTS reader_SOURCES)
+    string(MAKE_C_IDENTIFIER longbow_fuzz_${source} library)
+    if(NOT TARGET ${library})
+      add_library(${library} OBJECT ${PROJECT_SOURCE_DIR}/longbow/${source})
+      longbow_fuzz_flags(${library} "${reader_TORCH}")
+    endif()
+    list(APPEND objects $<TARGET_OBJECTS:${library}>)
+  endforeach()
   set(program longbow_${name}_fuzz)
-  list(TRANSFORM reader_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/longbow/)
-  add_executable(${program} ${PROJECT_SOURCE_DIR}/tests/fuzz/${name}_fuzz.cpp ${reader_SOURCES} $<TARGET_OBJECTS:longbow_core>)
-  target_link_libraries(${program} PRIVATE longbow_flags fmt::fmt-header-only yaml-cpp Threads::Threads)
+  add_executable(${program} ${PROJECT_SOURCE_DIR}/tests/fuzz/${name}_fuzz.cpp ${objects})
+  longbow_fuzz_flags(${program} "${reader_TORCH}")
+  target_compile_options(${program} PRIVATE -fPIC)  # as the precompiled header is
+  target_link_libraries(${program} PRIVATE yaml-cpp Threads::Threads)
   target_link_options(${program} PRIVATE -fsanitize=fuzzer)
-  if(reader_TORCH)
-    target_link_libraries(${program} PRIVATE longbow_torch)
-  endif()
   add_dependencies(longbow_fuzz ${program})
   set(kept ${PROJECT_BINARY_DIR}/corpus/${name})
   file(MAKE_DIRECTORY ${kept})
