@@ -8,14 +8,20 @@ std::map<std::string, Entry>& entries() {
   return all;
 }
 
+Entry& entry_for(const std::string& beginning) {
+  auto& entry = entries()[beginning];
+  entry.beginning = beginning;
+  return entry;
+}
+
 }  // namespace
 
 Reader::Reader(const std::string& beginning, std::vector<Check> checks) {
-  entries()[beginning].checks = std::move(checks);
+  entry_for(beginning).checks = std::move(checks);
 }
 
 SetAside::SetAside(const std::string& beginning, const std::string& reason) {
-  entries()[beginning].reason = reason;
+  entry_for(beginning).reason = reason;
 }
 
 const Entry* find_entry(const std::string& name) {
@@ -24,6 +30,13 @@ const Entry* find_entry(const std::string& name) {
     if (name.rfind(entry.first, 0) == 0 && (!best || entry.first.size() > best->first.size()))
       best = &entry;
   return best ? &best->second : nullptr;
+}
+
+std::set<std::string> readers() {
+  std::set<std::string> beginnings;
+  for (const auto& [beginning, entry] : entries())
+    if (!entry.checks.empty()) beginnings.insert(beginning);
+  return beginnings;
 }
 
 int64_t Case::integer(const std::string& key) const {

@@ -4,6 +4,9 @@
 // from the metadata of a case, so that other folders with other sizes and options are read too.
 #include <ATen/ATen.h>
 
+#include <filesystem>
+#include <set>
+
 #include "longbow/attention/mechanism.h"
 #include "longbow/tensors/safetensors.h"
 #include "tests/support/tensor.h"
@@ -96,9 +99,14 @@ struct SetAside {
 };
 
 struct Entry {
+  std::string beginning;
   std::vector<Check> checks;
   std::string reason;  // of a case that is not reproduced, or only in part
 };
 const Entry* find_entry(const std::string& name);  // null when nobody knows the case
+std::set<std::string> readers();                   // their beginnings
+
+// Checks the cases below the folder and returns their names.
+std::vector<std::string> check_folder(const std::filesystem::path& folder);
 
 }  // namespace longbow::parity

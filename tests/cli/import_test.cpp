@@ -80,9 +80,7 @@ TEST(ImportCommand, MistakesAreOneLineAndWriteNothing) {
 }
 
 TEST(ImportCommand, TrainingStartsFromWhatWasImported) {
-  const auto published = parity_folder() / "bert-folder";
-  if (!std::filesystem::exists(published))
-    GTEST_SKIP() << published << " is not there; name it in LONGBOW_PARITY";
+  const auto published = parity_file("hf/bert-folder");
   const Workspace here;
   here.write("tiny.yaml",
              "task: recall\n"

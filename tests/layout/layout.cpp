@@ -20,6 +20,7 @@ const std::map<std::string, std::string> kTestsOfSeveralSources = {
     {"resume_test", "kills and resumes trainings of every kind"},
     {"laws_cuda_test", "the laws that need a GPU"},
     {"parity_test", "compares every row with what public implementations compute"},
+    {"parity_collection_test", "the same for the cases outside of the repository"},
     {"broken_cuda_test", "the same for the laws that need a GPU"},
     {"broken_test", "shows on a broken mixer that each law can fail"},
 };

@@ -232,8 +232,7 @@ TEST(BertFolder, AnExportIsTheImportedFolderBitForBit) {
 }
 
 TEST(BertFolder, ThePublishedFolderComesBackBitForBit) {
-  const auto theirs = parity_folder() / "bert-folder";
-  if (!fs::exists(theirs)) GTEST_SKIP() << theirs << " is not there; name it in LONGBOW_PARITY";
+  const auto theirs = parity_file("hf/bert-folder");
   const auto folder = scratch_folder();
   expect_round_trip(theirs, folder);
   EXPECT_EQ(read_file(folder / "back/tokenizer.json"), read_file(theirs / "tokenizer.json"));

@@ -9,8 +9,7 @@ namespace {
 namespace fs = std::filesystem;
 
 TEST(Bert, ReproducesTheHiddenStatesOfHuggingFace) {
-  const auto folder = parity_folder() / "bert-folder";
-  if (!fs::exists(folder)) GTEST_SKIP() << folder << " is not there; name it in LONGBOW_PARITY";
+  const auto folder = parity_file("hf/bert-folder");
   const auto expected = load_safetensors(folder / "expected.safetensors").tensors;
   const auto bert = load_bert(folder);
   bert->to(at::kDouble);
@@ -36,8 +35,7 @@ TEST(Bert, ReproducesTheHiddenStatesOfHuggingFace) {
 }
 
 TEST(Bert, ReproducesTheHiddenStatesInFloat32) {
-  const auto folder = parity_folder() / "bert-folder";
-  if (!fs::exists(folder)) GTEST_SKIP() << folder << " is not there; name it in LONGBOW_PARITY";
+  const auto folder = parity_file("hf/bert-folder");
   const auto expected = load_safetensors(folder / "expected.safetensors").tensors;
   const auto bert = load_bert(folder);
   bert->eval();

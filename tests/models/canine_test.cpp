@@ -69,9 +69,7 @@ void set_layer(std::map<std::string, std::string>& names, const std::string& our
 }
 
 TEST(Canine, ReproducesTheModelOfHuggingFace) {
-  const auto path = parity_folder() / "canine-model.safetensors";
-  if (!std::filesystem::exists(path))
-    GTEST_SKIP() << path << " is not there; name it in LONGBOW_PARITY";
+  const auto path = parity_file("hf/canine-model.safetensors");
   const auto file = load_safetensors(path);
   const auto said = parse_json(file.metadata.at("config"), path);
   const auto number = [&](const char* key) { return as_integer(*said.find(key), key); };

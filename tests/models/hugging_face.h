@@ -3,20 +3,14 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "longbow/core/file.h"
 #include "longbow/tensors/safetensors.h"
+#include "tests/support/parity.h"
 #include "tests/support/tensor.h"
 
 namespace longbow {
-
-inline std::filesystem::path parity_folder() {
-  const char* given = std::getenv("LONGBOW_PARITY");
-  const auto source = std::filesystem::path(LONGBOW_SOURCE_DIR);
-  return (given ? std::filesystem::path(given) : source / "../shared/data/parity") / "hf";
-}
 
 // An empty folder of the running test's own.
 inline std::filesystem::path scratch_folder() {

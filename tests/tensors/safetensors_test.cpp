@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -13,6 +12,7 @@
 #include "longbow/core/file.h"
 #include "longbow/core/seed.h"
 #include "tests/support/memory.h"
+#include "tests/support/parity.h"
 
 namespace longbow {
 namespace {
@@ -62,12 +62,6 @@ void expect_same(const SafeFile& left, const SafeFile& right) {
     EXPECT_EQ(tensor.sizes(), other.sizes()) << name;
     EXPECT_EQ(bytes_of(tensor), bytes_of(other)) << name;
   }
-}
-
-fs::path parity_folder() {
-  const char* given = std::getenv("LONGBOW_PARITY");
-  auto root = given ? fs::path(given) : fs::path(LONGBOW_SOURCE_DIR) / "../shared/data/parity";
-  return root / "formats";
 }
 
 std::set<std::string> files_in(const fs::path& folder, const std::string& beginning) {
@@ -227,8 +221,7 @@ TEST(Safetensors, MistakesNameTheFileTheTensorAndTheReason) {
 }
 
 TEST(Safetensors, ReadsThePublishedFilesExactly) {
-  auto folder = parity_folder();
-  if (!fs::exists(folder)) GTEST_SKIP() << "no folder " << folder << "; set LONGBOW_PARITY";
+  const auto folder = parity_file("formats");
   auto list = nlohmann::json::parse(read_file(folder / "safetensors.json"));
   auto unread = files_in(folder / "safetensors", "ok-");
   ASSERT_GT(unread.size(), 5u);
@@ -297,8 +290,7 @@ const std::map<std::string, std::string> kReasons = {
 };
 
 TEST(Safetensors, RefusesThePublishedMalformedFilesWithTheReason) {
-  auto folder = parity_folder();
-  if (!fs::exists(folder)) GTEST_SKIP() << "no folder " << folder << "; set LONGBOW_PARITY";
+  const auto folder = parity_file("formats");
   const auto files = files_in(folder / "safetensors", "bad-");
   ASSERT_GT(files.size(), 20u);
   for (const auto& file : files) {

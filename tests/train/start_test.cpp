@@ -101,8 +101,7 @@ TEST(Start, TheEncoderOfARunIsTheBertThatItStartsFrom) {
 }
 
 TEST(Start, TheEncoderOfARunIsThePublishedBert) {
-  const auto theirs = parity_folder() / "bert-folder";
-  if (!fs::exists(theirs)) GTEST_SKIP() << theirs << " is not there; name it in LONGBOW_PARITY";
+  const auto theirs = parity_file("hf/bert-folder");
   const auto folder = scratch();
   run(unmoved(configured(theirs)), folder + "/run");
   expect_the_same_states(theirs, folder + "/run");
@@ -115,12 +114,9 @@ TEST(Start, TheEncoderOfARunIsThePublishedBert) {
 }
 
 TEST(Start, AnotherMechanismKeepsTheProjections) {
-  const auto published = parity_folder() / "bert-folder";
   const auto folder = scratch();
   write_small_bert(folder + "/bert");
-  std::vector<fs::path> folders = {folder + "/bert"};
-  if (fs::exists(published)) folders.push_back(published);
-  for (const auto& from : folders) {
+  for (const auto& from : {fs::path(folder + "/bert"), parity_file("hf/bert-folder")}) {
     const auto config = configured(from, "model: {attention: {name: linformer, rank: 4}}\n");
     const auto used = run(unmoved(config), folder + "/run-" + from.filename().string());
     const auto stored = load_safetensors(from / "model.safetensors").tensors;

@@ -1,0 +1,51 @@
+// Every case in the collection (its README says how each output is formed) is reproduced by the
+// reader of its row, or set aside with the reason why not. A case that is neither fails.
+#include "tests/attention/parity.h"
+#include "tests/support/parity.h"
+
+namespace longbow::parity {
+namespace {
+
+const char* const kNoRow = "its mechanism or model is not in the table yet";
+const SetAside kMissing[] = {
+    {"axial", kNoRow},
+    {"bigbird", kNoRow},
+    {"canine", "a model: tests/models reads it"},
+    {"compressive", kNoRow},
+    {"delta", kNoRow},
+    {"gated-delta", kNoRow},
+    {"gla", kNoRow},
+    {"hyena", kNoRow},
+    {"isab", kNoRow},
+    {"longformer", kNoRow},
+    {"longshort", kNoRow},
+    {"mamba2", kNoRow},
+    {"mega", kNoRow},
+    {"perceiver", kNoRow},
+    {"reformer", kNoRow},
+    {"retention", kNoRow},
+    {"routing", kNoRow},
+    {"s4d", kNoRow},
+    {"s5", kNoRow},
+    {"settransformer", kNoRow},
+    {"simple-gla", kNoRow},
+    {"sinkhorn", kNoRow},
+    {"sparse", kNoRow},
+    {"transformer-ls", kNoRow},
+    {"transformer_ls", kNoRow},
+    {"transformer_xl", kNoRow},
+};
+
+TEST(ParityCollection, EveryCaseIsReproducedOrSetAsideWithAReason) {
+  const auto folder = parity_collection();
+  if (!std::filesystem::is_directory(folder))
+    GTEST_SKIP() << folder << " is not there; name it in LONGBOW_PARITY";
+  int checked = 0, set_aside = 0;
+  for (const auto& name : check_folder(folder))
+    ++(find_entry(name)->reason.empty() ? checked : set_aside);
+  std::printf("parity: %d cases reproduced, %d set aside\n", checked, set_aside);
+  EXPECT_GT(checked, 0);
+}
+
+}  // namespace
+}  // namespace longbow::parity
