@@ -128,7 +128,6 @@ set_tests_properties(consumer.named_paths consumer.runtime PROPERTIES LABELS uni
 set_tests_properties(consumer.install PROPERTIES FIXTURES_SETUP consumer_prefix)
 set_tests_properties(consumer.clean PROPERTIES FIXTURES_CLEANUP consumer_prefix)
 set_tests_properties(consumer.find_package consumer.predict consumer.pkg_config consumer.add_subdirectory PROPERTIES FIXTURES_REQUIRED consumer_prefix)
-set_tests_properties(consumer.add_subdirectory PROPERTIES PROCESSORS 2 COST 1000)
 
 # The tests of the program run the program.
 if(TARGET longbow_cli_test AND TARGET longbow_program)
@@ -140,4 +139,11 @@ get_property(small_tests DIRECTORY PROPERTY TESTS)
 list(FILTER small_tests INCLUDE REGEX "^(nn|models|tasks|train|predict|arena|cli)\\.")
 if(small_tests)
   set_tests_properties(${small_tests} PROPERTIES ENVIRONMENT OMP_NUM_THREADS=1)
+endif()
+
+# The longest come first, so that no core is idle at the end; CTest knows how long they take only after a first run.
+get_property(long_tests DIRECTORY PROPERTY TESTS)
+list(FILTER long_tests INCLUDE REGEX "^(attention\\.laws|cli\\.(main|resume|train)|train\\..*_train)_test$")
+if(long_tests)
+  set_tests_properties(${long_tests} PROPERTIES COST 1000)
 endif()
