@@ -2,7 +2,7 @@
 // A model that starts from the weights that StartConfig names: its vocabulary, what stays as it is,
 // and what it takes over.
 #include "longbow/data/samples/dataset.h"
-#include "longbow/nn/contract/site.h"
+#include "longbow/nn/contract/part.h"
 #include "longbow/train/run/move.h"
 #include "longbow/train/run/start.h"
 
