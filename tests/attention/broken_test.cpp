@@ -54,13 +54,26 @@ void expect_broken(const Subject& subject, const Law& law, const std::string& re
 }
 
 TEST(Broken, TheJacketAloneBreaksNoLaw) {
-  for (const auto& law :
-       {kAnyLengthIsTaken, kPaddingIsInvisible, kAnEmptyRowIsFinite, kTheFutureIsInvisible,
-        kRowsOfABatchAreIndependent, kPermutedTokensGivePermutedOutputs,
-        kAnySplitIntoExtensionsIsTheForwardPass, kLanesMoveAndRestart, kAMemoryIsReadWhileDecoding,
-        kGradientsAreThoseOfDifferences, kEqualsItsOracle, kLessPrecisionIsNearby,
-        kEvaluationIsDeterministic, kASavedModuleIsTheSame, kCostGrowsAsPromised,
-        kAMemoryMayHaveAnotherLengthAndWidth, kRecomputationGivesTheSameGradients})
+  for (const auto& law : {kAnyLengthIsTaken,
+                          kPaddingIsInvisible,
+                          kAnEmptyRowIsFinite,
+                          kTheFutureIsInvisible,
+                          kRowsOfABatchAreIndependent,
+                          kPermutedTokensGivePermutedOutputs,
+                          kAnySplitIntoExtensionsIsTheForwardPass,
+                          kLanesMoveAndRestart,
+                          kAMemoryIsReadWhileDecoding,
+                          kGradientsAreThoseOfDifferences,
+                          kEqualsItsOracle,
+                          kLessPrecisionIsNearby,
+                          kLessPrecisionIsNearbyUnderPadding,
+                          kLessPrecisionIsNearbyWithAMemory,
+                          kLessPrecisionIsNearbyWhileDecoding,
+                          kEvaluationIsDeterministic,
+                          kASavedModuleIsTheSame,
+                          kCostGrowsAsPromised,
+                          kAMemoryMayHaveAnotherLengthAndWidth,
+                          kRecomputationGivesTheSameGradients})
     EXPECT_EQ(finding(subject<Jacket>(), law), "") << law.sentence;
 }
 
@@ -263,9 +276,9 @@ struct PicksWhatItTurns : TurnsWhatIsBelowTheMean {
 };
 TEST(Broken, LessPrecisionIsNearby) {
   expect_broken(subject<SumsInLowPrecision>(), kLessPrecisionIsNearby,
-                "bidirectional, BFloat16: worst at");
+                "bidirectional, BFloat16, values: row");
   expect_broken(subject<TurnsWhatIsBelowTheMean>(), kLessPrecisionIsNearby,
-                "bidirectional, BFloat16: worst at");
+                "bidirectional, BFloat16, values: row");
   EXPECT_EQ(finding(subject<PicksWhatItTurns>(), kLessPrecisionIsNearby), "")
       << "a choice that is picked is that of float64";
 }
@@ -341,7 +354,7 @@ struct IsAnotherTheSecondTime : Jacket {
 };
 TEST(Broken, RecomputationGivesTheSameGradients) {
   expect_broken(subject<IsAnotherTheSecondTime>(), kRecomputationGivesTheSameGradients,
-                "bidirectional, gradient 0: worst at");
+                "bidirectional, Double, gradient 0: worst at");
 }
 
 }  // namespace

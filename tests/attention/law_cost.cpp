@@ -17,12 +17,14 @@ std::string nobody(const Promises&) {
 }
 
 // Small widths and no batch, so that a term of a higher exponent shows early.
-Usage cost(const Subject& subject, const Mask& mode, int64_t tokens, bool padded) {
+Usage cost(const Subject& subject, const Mask& mode, int64_t tokens, bool padded,
+           at::Device device) {
   const Shape narrow = {.width = 8, .heads = 1, .head_width = 4};
-  const auto built = build(subject, {.max_length = tokens, .type = at::kFloat, .shape = narrow});
-  const auto x = random_normal({1, tokens, 8}, 1).to(at::kFloat).requires_grad_();
+  const auto built =
+      build(subject, {.max_length = tokens, .type = at::kFloat, .device = device, .shape = narrow});
+  const auto x = built.random({1, tokens, 8}, 1).to(at::kFloat).requires_grad_();
   const auto mask = padded ? right_padded(mode, {tokens - 3}, tokens) : mode;
-  return measure([&] { built(x, mask).sum().backward(); });
+  return measure([&] { built(x, mask).sum().backward(); }, device);
 }
 
 void check_growth(const std::string& what, double once, double twice, double exponent,
@@ -35,15 +37,15 @@ void check_growth(const std::string& what, double once, double twice, double exp
   findings.that(growth <= allowed, text.str());
 }
 
-testing::AssertionResult cost_grows_as_promised(const Subject& subject) {
+testing::AssertionResult cost_grows_as_promised(const Subject& subject, at::Device device) {
   const auto& promises = subject.promises;
   const int64_t tokens = promises.memory > 1.75 ? 512 : 2048;
   Findings findings;
   for (const auto& mode : modes(promises))
     for (const bool padded : {false, true}) {
       if (padded && promises.padding == Padding::refused) continue;
-      const auto once = cost(subject, mode, tokens, padded),
-                 twice = cost(subject, mode, 2 * tokens, padded);
+      const auto once = cost(subject, mode, tokens, padded, device),
+                 twice = cost(subject, mode, 2 * tokens, padded, device);
       const auto what = text_of(mode) + (padded ? ", padded: " : ": ");
       const auto bytes = [](int64_t count) { return static_cast<double>(count); };
       check_growth(what + "operations", once.operations, twice.operations, promises.time, findings);

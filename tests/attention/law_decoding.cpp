@@ -22,13 +22,14 @@ std::string decodes_no_memory(const Promises& p) {
 State started(const Built& built, int64_t lanes, int64_t capacity, const Tensor& memory = {},
               const Mask& mask = {}) {
   State state;
-  Context context = {.mask = mask, .memory = memory};
+  Context context = {.mask = moved(mask, built.device), .memory = memory};
   built.mixer->start(state, lanes, capacity, context);
   return state;
 }
 
 Tensor extended(const Built& built, State& state, const Tensor& x, const Mask& mask = {}) {
-  Context context = {.mask = mask, .random = Random::from_seed(5)};
+  Context context = {.mask = moved(mask, built.device),
+                     .random = Random::from_seed(5, 0, built.device)};
   return built.mixer->extend(x, state, context);
 }
 
@@ -50,11 +51,11 @@ std::string text_of(const std::vector<int64_t>& split) {
   return "pieces " + std::to_string(split.front()) + " … of " + std::to_string(split.size());
 }
 
-testing::AssertionResult any_split_is_the_forward_pass(const Subject& subject) {
+testing::AssertionResult any_split_is_the_forward_pass(const Subject& subject, at::Device device) {
   Findings findings;
-  const auto built = build(subject);
-  const auto x = random_normal({kLanes, kTokens, 24}, 1).requires_grad_();
-  const auto weights = random_normal(x.sizes(), 2), keep = some_holes(kLanes, kTokens, 3);
+  const auto built = build(subject, {.device = device});
+  const auto x = built.random({kLanes, kTokens, 24}, 1).requires_grad_();
+  const auto weights = built.random(x.sizes(), 2), keep = some_holes(kLanes, kTokens, 3).to(device);
   const Mask causal = {.causal = true};
   const auto y = built(x, causal), with_holes = built(x, ragged(causal, keep));
   const auto slope = gradients(y, weights, {x})[0];
@@ -72,28 +73,29 @@ testing::AssertionResult any_split_is_the_forward_pass(const Subject& subject) {
   return findings.verdict();
 }
 
-testing::AssertionResult lanes_move_and_restart(const Subject& subject) {
+testing::AssertionResult lanes_move_and_restart(const Subject& subject, at::Device device) {
   constexpr int64_t kBefore = 7, kAfter = kTokens - kBefore;
   const at::NoGradGuard no_grad;
   Findings findings;
-  const auto built = build(subject);
+  const auto built = build(subject, {.device = device});
   const Mask causal = {.causal = true};
-  const auto start = random_normal({kLanes, kBefore, 24}, 4), keep = some_holes(kLanes, kBefore, 5);
-  const auto beams = at::tensor({2, 0, 0, 1}, at::kLong);
-  const auto next = random_normal({4, kAfter, 24}, 6);
+  const auto start = built.random({kLanes, kBefore, 24}, 4),
+             keep = some_holes(kLanes, kBefore, 5).to(device);
+  const auto beams = at::tensor({2, 0, 0, 1}, at::kLong).to(device);
+  const auto next = built.random({4, kAfter, 24}, 6);
 
   auto state = started(built, kLanes, kTokens);
   (void)extended(built, state, start, Mask::from_keep(keep));
   state.reorder(beams);
   const auto moved = at::cat({start.index_select(0, beams), next}, 1);
   const auto moved_keep =
-      at::cat({keep.index_select(0, beams), at::ones({4, kAfter}, at::kBool)}, 1);
+      at::cat({keep.index_select(0, beams), at::ones({4, kAfter}, keep.options())}, 1);
   findings.near("lanes moved", in_pieces(built, state, next, {1, kAfter - 1}),
                 built(moved, ragged(causal, moved_keep)).narrow(1, kBefore, kAfter), kClose);
 
   state = started(built, kLanes, kTokens);
   (void)extended(built, state, start);
-  state.reset(at::arange(kLanes) == 1);
+  state.reset(at::arange(kLanes, beams.options()) == 1);
   const auto fresh = next.narrow(0, 0, kLanes);
   const auto y = in_pieces(built, state, fresh, {1, 2, kAfter - 3});
   const auto continued = built(at::cat({start, fresh}, 1), causal).narrow(1, kBefore, kAfter);
@@ -103,20 +105,20 @@ testing::AssertionResult lanes_move_and_restart(const Subject& subject) {
   return findings.verdict();
 }
 
-testing::AssertionResult a_memory_is_read_while_decoding(const Subject& subject) {
+testing::AssertionResult a_memory_is_read_while_decoding(const Subject& subject,
+                                                         at::Device device) {
   const at::NoGradGuard no_grad;
   Findings findings;
-  const auto built = build(subject, {.cross = true});
-  const auto x = random_normal({kLanes, kTokens, 24}, 7),
-             memory = random_normal({kLanes, 13, 20}, 8);
-  const auto mask = right_padded({}, {13, 4, 9}, 13);
+  const auto built = build(subject, {.cross = true, .device = device});
+  const auto x = built.random({kLanes, kTokens, 24}, 7), memory = built.random({kLanes, 13, 20}, 8);
+  const auto mask = moved(right_padded({}, {13, 4, 9}, 13), device);
   const auto y = built(x, mask, memory);
   for (const auto& split : kSplits) {
     auto state = started(built, kLanes, kTokens, memory, mask);
     findings.near(text_of(split), in_pieces(built, state, x, split), y, kClose);
   }
   constexpr int64_t kBefore = 3, kAfter = 5;
-  const auto beams = at::tensor({1, 1, 0}, at::kLong);
+  const auto beams = at::tensor({1, 1, 0}, at::kLong).to(device);
   auto state = started(built, kLanes, kTokens, memory, mask);
   const auto before = x.narrow(1, 0, kBefore), after = x.narrow(1, kBefore, kAfter);
   (void)extended(built, state, before);

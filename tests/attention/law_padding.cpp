@@ -18,21 +18,15 @@ Tensor positions_kept(const Tensor& keep) {
   return keep.nonzero().squeeze(1);
 }
 
-// The tensors that a loss is differentiated by: x and every parameter.
-std::vector<Tensor> leaves_of(const Built& built, const Tensor& x) {
-  std::vector<Tensor> leaves = {x};
-  for (const auto& leaf : built.parameters()) leaves.push_back(leaf.tensor);
-  return leaves;
-}
-
 // Values and gradients of a batch under `mask` against each of its sequences without any mask.
-void compare_with_each_alone(const Built& built, const Mask& mask, const std::string& what,
+void compare_with_each_alone(const Built& built, const Mask& given, const std::string& what,
                              Findings& findings) {
+  const auto mask = moved(given, built.device);
   const int64_t batch = mask.keep.size(0), n = mask.keep.size(1);
-  const auto x = random_normal({batch, n, 24}, 1).requires_grad_(),
-             weights = random_normal({batch, n, 24}, 2);
+  const auto x = built.random({batch, n, 24}, 1).requires_grad_(),
+             weights = built.random({batch, n, 24}, 2);
   const auto y = built(x, mask);
-  const auto together = gradients(y, weights, leaves_of(built, x));
+  const auto together = gradients(y, weights, built.leaves(x));
   findings.zero(what + ", padded queries", y.masked_fill(mask.keep.unsqueeze(-1), 0));
   findings.zero(what + ", gradient of padded tokens",
                 together[0].masked_fill(mask.keep.unsqueeze(-1), 0));
@@ -48,7 +42,7 @@ void compare_with_each_alone(const Built& built, const Mask& mask, const std::st
     const auto own = pick(x).requires_grad_();
     const auto alone = built(own, {.causal = mask.causal});
     findings.near(row, pick(y), alone, kClose);
-    const auto apart = gradients(alone, pick(weights), leaves_of(built, own));
+    const auto apart = gradients(alone, pick(weights), built.leaves(own));
     findings.near(row + ", gradient of its tokens", pick(together[0]), apart[0], kClose);
     for (size_t i = 0; i < sums.size(); ++i) sums[i] += apart[i + 1];
   }
@@ -58,17 +52,18 @@ void compare_with_each_alone(const Built& built, const Mask& mask, const std::st
                   {1e-8, 1e-8});
 }
 
-void compare_other_contents(const Built& built, const Mask& mask, const std::string& what,
+void compare_other_contents(const Built& built, const Mask& given, const std::string& what,
                             Findings& findings) {
-  const auto x = random_normal({mask.keep.size(0), mask.keep.size(1), 24}, 3);
-  const auto other = at::where(mask.keep.unsqueeze(-1), x, 100 * random_normal(x.sizes(), 4));
+  const auto mask = moved(given, built.device);
+  const auto x = built.random({mask.keep.size(0), mask.keep.size(1), 24}, 3);
+  const auto other = at::where(mask.keep.unsqueeze(-1), x, 100 * built.random(x.sizes(), 4));
   findings.near(what + ", other contents in padded places", built(other, mask), built(x, mask),
                 kClose);
 }
 
 void compare_appended_padding(const Built& built, const Mask& mode, Findings& findings) {
-  const auto x = random_normal({2, 19, 24}, 5);
-  const auto longer = at::cat({x, random_normal({2, 14, 24}, 6)}, 1);
+  const auto x = built.random({2, 19, 24}, 5);
+  const auto longer = at::cat({x, built.random({2, 14, 24}, 6)}, 1);
   findings.near(text_of(mode) + ", appended padding",
                 built(longer, right_padded(mode, {19, 11}, 33)).narrow(1, 0, 19),
                 built(x, right_padded(mode, {19, 11}, 19)), kClose);
@@ -76,7 +71,7 @@ void compare_appended_padding(const Built& built, const Mask& mode, Findings& fi
 
 // Padding of the memory and of the queries that read it, each by its own mask.
 void compare_memories(const Built& built, const Mask& mode, Findings& findings) {
-  const auto x = random_normal({2, 9, 24}, 7), memory = random_normal({2, 15, 20}, 8);
+  const auto x = built.random({2, 9, 24}, 7), memory = built.random({2, 15, 20}, 8);
   auto mask = right_padded({}, {15, 6}, 15);
   mask.query_keep = right_padded({}, {4, 9}, 9).keep;
   const auto y = built(x, mask, memory);
@@ -86,7 +81,7 @@ void compare_memories(const Built& built, const Mask& mode, Findings& findings) 
   findings.near(what + ", row 1", y[1],
                 built(x.narrow(0, 1, 1), {}, memory.narrow(0, 1, 1).narrow(1, 0, 6))[0], kClose);
   findings.zero(what + ", padded queries", y[0].narrow(0, 4, 5));
-  const auto holes = some_holes(2, 15, 9);
+  const auto holes = some_holes(2, 15, 9).to(built.device);
   const auto read = built(x, ragged({}, holes), memory);
   for (int64_t b = 0; b < 2; ++b) {
     const auto kept = memory[b].index_select(0, positions_kept(holes[b])).unsqueeze(0);
@@ -95,9 +90,9 @@ void compare_memories(const Built& built, const Mask& mode, Findings& findings) 
   }
 }
 
-testing::AssertionResult padding_is_invisible(const Subject& subject) {
+testing::AssertionResult padding_is_invisible(const Subject& subject, at::Device device) {
   Findings findings;
-  const auto built = build(subject);
+  const auto built = build(subject, {.device = device});
   for (const auto& mode : modes(subject.promises)) {
     const auto what = text_of(mode);
     const auto right = right_padded(mode, {40, 5, 1, 33}, 40), one = right_padded(mode, {7}, 12);
@@ -113,43 +108,43 @@ testing::AssertionResult padding_is_invisible(const Subject& subject) {
   }
   if (subject.promises.cross && subject.promises.bidirectional &&
       subject.promises.padding == Padding::invisible)
-    compare_memories(build(subject, {.cross = true}), {}, findings);
+    compare_memories(build(subject, {.cross = true, .device = device}), {}, findings);
   return findings.verdict();
 }
 
 void look_at_a_memory_of_nothing(const Built& built, Findings& findings) {
-  const auto x = random_normal({2, 6, 24}, 11).requires_grad_();
+  const auto x = built.random({2, 6, 24}, 11).requires_grad_();
   const auto mask = right_padded({}, {0, 8}, 8);
   const auto read = [&](uint64_t seed) {
-    auto memory = random_normal({2, 8, 20}, 12);
+    auto memory = built.random({2, 8, 20}, 12);
     memory[0].copy_(random_normal({8, 20}, seed));
     return built(x, mask, memory);
   };
   const auto y = read(13);
   findings.finite("a query that sees no key", y);
   findings.near("a query that sees no key, other contents", read(14), y, kClose);
-  for (const auto& gradient : gradients(y, random_normal(y.sizes(), 15), leaves_of(built, x)))
+  for (const auto& gradient : gradients(y, random_normal(y.sizes(), 15), built.leaves(x)))
     findings.finite("a gradient of a query that sees no key", gradient);
 }
 
-testing::AssertionResult an_empty_row_is_finite(const Subject& subject) {
+testing::AssertionResult an_empty_row_is_finite(const Subject& subject, at::Device device) {
   Findings findings;
-  const auto built = build(subject);
+  const auto built = build(subject, {.device = device});
   for (const auto& mode : modes(subject.promises))
     for (const bool anywhere : {false, true}) {
       auto mask = right_padded(mode, {0, 13}, 13);
       mask.ragged = anywhere;
-      const auto x = random_normal({2, 13, 24}, 16).requires_grad_();
+      const auto x = built.random({2, 13, 24}, 16).requires_grad_();
       const auto y = built(x, mask);
       findings.zero(text_of(mode) + ", the empty row", y[0]);
       findings.near(text_of(mode) + ", the row beside it", y[1], built(x.narrow(0, 1, 1), mode)[0],
                     kClose);
-      const auto all = gradients(y, random_normal(y.sizes(), 17), leaves_of(built, x));
+      const auto all = gradients(y, random_normal(y.sizes(), 17), built.leaves(x));
       findings.zero(text_of(mode) + ", gradient of the empty row", all[0][0]);
       for (const auto& gradient : all) findings.finite(text_of(mode) + ", a gradient", gradient);
     }
   if (subject.promises.cross && subject.promises.bidirectional)
-    look_at_a_memory_of_nothing(build(subject, {.cross = true}), findings);
+    look_at_a_memory_of_nothing(build(subject, {.cross = true, .device = device}), findings);
   return findings.verdict();
 }
 

@@ -12,12 +12,12 @@ std::string nobody(const Promises&) {
   return "";
 }
 
-testing::AssertionResult any_length_is_taken(const Subject& subject) {
+testing::AssertionResult any_length_is_taken(const Subject& subject, at::Device device) {
   Findings findings;
-  const auto built = build(subject);
+  const auto built = build(subject, {.device = device});
   for (const auto& mode : modes(subject.promises))
     for (const int64_t n : {1, 2, 3, 7, 8, 9, 31, 63, 64, 65, 101, 127}) {
-      const auto x = random_normal({2, n, 24}, 1);
+      const auto x = built.random({2, n, 24}, 1);
       const auto what = text_of(mode) + ", " + std::to_string(n) + " tokens";
       const auto y = built(x, mode);
       findings.that(y.sizes() == x.sizes(), what + ": another shape");
@@ -27,18 +27,19 @@ testing::AssertionResult any_length_is_taken(const Subject& subject) {
   return findings.verdict();
 }
 
-testing::AssertionResult rows_of_a_batch_are_independent(const Subject& subject) {
+testing::AssertionResult rows_of_a_batch_are_independent(const Subject& subject,
+                                                         at::Device device) {
   Findings findings;
-  const auto built = build(subject);
+  const auto built = build(subject, {.device = device});
   for (const auto& mode : modes(subject.promises)) {
-    const auto x = random_normal({3, 21, 24}, 2).requires_grad_();
+    const auto x = built.random({3, 21, 24}, 2).requires_grad_();
     const auto y = built(x, mode);
     for (int64_t b = 0; b < 3; ++b) {
       const auto row = text_of(mode) + ", row " + std::to_string(b);
       findings.near(row + " alone", y.narrow(0, b, 1), built(x.narrow(0, b, 1), mode), kClose);
     }
     auto others = x.detach().clone();
-    others.narrow(0, 1, 2).add_(random_normal({2, 21, 24}, 3), 10);
+    others.narrow(0, 1, 2).add_(built.random({2, 21, 24}, 3), 10);
     findings.near(text_of(mode) + ", other rows changed", built(others, mode)[0], y[0], kClose);
     const auto slope = gradients(y.narrow(0, 0, 1), random_normal({1, 21, 24}, 4), {x})[0];
     findings.zero(text_of(mode) + ", gradient of row 0 to the others", slope.narrow(0, 1, 2));
@@ -50,15 +51,16 @@ std::string is_positional(const Promises& p) {
   return p.positional ? "knows where tokens stand" : p.bidirectional ? "" : "is causal only";
 }
 
-testing::AssertionResult permuted_tokens_give_permuted_outputs(const Subject& subject) {
+testing::AssertionResult permuted_tokens_give_permuted_outputs(const Subject& subject,
+                                                               at::Device device) {
   Findings findings;
-  const auto order = random_normal({37}, 5).argsort();
-  const auto x = random_normal({2, 37, 24}, 6);
-  const auto built = build(subject);
+  const auto built = build(subject, {.device = device});
+  const auto order = random_normal({37}, 5).argsort().to(device);
+  const auto x = built.random({2, 37, 24}, 6);
   findings.near("tokens", built(x.index_select(1, order)), built(x).index_select(1, order), kClose);
   if (subject.promises.cross) {
-    const auto crossing = build(subject, {.cross = true});
-    const auto memory = random_normal({2, 37, 20}, 7);
+    const auto crossing = build(subject, {.cross = true, .device = device});
+    const auto memory = built.random({2, 37, 20}, 7);
     findings.near("memory", crossing(x, {}, memory.index_select(1, order)), crossing(x, {}, memory),
                   kClose);
   }
@@ -67,26 +69,27 @@ testing::AssertionResult permuted_tokens_give_permuted_outputs(const Subject& su
 
 // In evaluation the random key is there but may not matter; in training the same key gives the same
 // values.
-testing::AssertionResult evaluation_is_deterministic(const Subject& subject) {
+testing::AssertionResult evaluation_is_deterministic(const Subject& subject, at::Device device) {
   Findings findings;
   for (const auto& mode : modes(subject.promises)) {
-    const auto built = build(subject);
-    const auto x = random_normal({2, 29, 24}, 8);
+    const auto built = build(subject, {.device = device});
+    const auto x = built.random({2, 29, 24}, 8);
     const auto run = [&](uint64_t key) {
-      Context context = {.mask = mode, .random = Random::from_seed(key)};
+      Context context = {.mask = mode, .random = Random::from_seed(key, 0, device)};
       return (*built.mixer)(x, context);
     };
     const auto y = run(1);
     findings.equal(text_of(mode) + ", evaluated twice", run(1), y);
     findings.equal(text_of(mode) + ", evaluated with another key", run(2), y);
-    findings.equal(text_of(mode) + ", built twice from one seed", build(subject)(x, mode), y);
+    findings.equal(text_of(mode) + ", built twice from one seed",
+                   build(subject, {.device = device})(x, mode), y);
     if (!built.parameters().empty())
-      findings.that(!build(subject, {.seed = 12})(x, mode).equal(y),
+      findings.that(!build(subject, {.seed = 12, .device = device})(x, mode).equal(y),
                     "another seed builds the same module");
     const auto trained = [&](uint64_t key) {
-      const auto training = build(subject, {.dropout = 0.3});
+      const auto training = build(subject, {.dropout = 0.3, .device = device});
       training.mixer->train();
-      Context context = {.mask = mode, .random = Random::from_seed(key)};
+      Context context = {.mask = mode, .random = Random::from_seed(key, 0, device)};
       return (*training.mixer)(x, context);
     };
     findings.equal(text_of(mode) + ", trained twice with one key", trained(3), trained(3));
@@ -101,20 +104,21 @@ std::string reads_no_memory(const Promises& p) {
   return p.cross ? "" : "reads no memory";
 }
 
-testing::AssertionResult a_memory_may_have_another_length_and_width(const Subject& subject) {
+testing::AssertionResult a_memory_may_have_another_length_and_width(const Subject& subject,
+                                                                    at::Device device) {
   Findings findings;
-  const auto built = build(subject, {.cross = true});
+  const auto built = build(subject, {.cross = true, .device = device});
   for (const auto& mode : modes(subject.promises))
     for (const auto& [n, m] :
          {std::pair<int64_t, int64_t>{9, 23}, {23, 9}, {1, 17}, {17, 1}, {16, 16}}) {
       const auto what =
           text_of(mode) + ", " + std::to_string(n) + " queries, " + std::to_string(m) + " keys";
-      const auto x = random_normal({2, n, 24}, 9), memory = random_normal({2, m, 20}, 10);
+      const auto x = built.random({2, n, 24}, 9), memory = built.random({2, m, 20}, 10);
       const auto y = built(x, mode, memory);
       findings.that(y.sizes() == x.sizes(), what + ": another shape");
       findings.finite(what, y);
       // Several other keys, because one may be out of the reach of a query that looks at a few.
-      auto moved = at::zeros({n}, at::kDouble);
+      auto moved = at::zeros({n}, x.options());
       Tensor changed;
       for (uint64_t seed = 11; seed < 15; ++seed) {
         changed = memory.clone();

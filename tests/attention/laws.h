@@ -48,10 +48,14 @@ struct Built {
   Mixer mixer;
   std::shared_ptr<Shared> shared;
   Site site;
+  at::Device device = at::kCPU;
 
   std::vector<Leaf> parameters() const;
   std::vector<Leaf> buffers() const;
-  // Runs the mixer; the context starts from `mask` and `memory`.
+  std::vector<Tensor> leaves(const Tensor& x) const;  // x and every parameter
+  // Standard normal numbers, float64, on the module's device.
+  Tensor random(at::IntArrayRef shape, uint64_t seed) const;
+  // Runs the mixer; the context starts from `mask`, wherever that is, and `memory`.
   Tensor operator()(const Tensor& x, const Mask& mask = {}, const Tensor& memory = {}) const;
 };
 struct Build {
@@ -60,6 +64,7 @@ struct Build {
   uint64_t seed = 11;
   double dropout = 0;  // where the mechanism has that option
   at::ScalarType type = at::kDouble;
+  at::Device device = at::kCPU;
   Shape shape = {.width = 24, .heads = 2, .head_width = 8, .memory_width = 20};
 };
 Built build(const Subject& subject, const Build& how = {});
@@ -69,24 +74,31 @@ void cast(const Built& built, at::ScalarType type);
 std::vector<Mask> modes(const Promises& promises);
 std::string text_of(const Mask& mode);
 
+Mask moved(Mask mask, at::Device device);
+
 // Real tokens first, of these lengths; and real tokens anywhere.
 Mask right_padded(const Mask& mode, std::vector<int64_t> lengths, int64_t longest);
 Mask ragged(const Mask& mode, const Tensor& keep);
 Tensor some_holes(int64_t batch, int64_t tokens,
                   uint64_t seed);  // [B, N] bool, at least one real token a row
 
-// d (f . weights) / d leaves, zeros where a leaf has no influence.
+// d (f . weights) / d leaves, zeros where a leaf has no influence. The weights are moved to f's
+// device and type.
 std::vector<Tensor> gradients(const Tensor& f, const Tensor& weights,
                               const std::vector<Tensor>& leaves);
+
+// The largest relative error of rounding a number to a type: 2^-53, 2^-24, 2^-11 or 2^-8.
+double unit_roundoff(at::ScalarType type);
 
 struct Law {
   std::string sentence;
   // Why the subject need not keep this law, or "" when it must.
   std::function<std::string(const Promises&)> exempt;
-  testing::AssertionResult (*holds)(const Subject&);
+  testing::AssertionResult (*holds)(const Subject&, at::Device);
 };
-// law.holds(subject), where an error thrown on the way is a finding too.
-testing::AssertionResult keeps(const Subject& subject, const Law& law);
+// law.holds(subject, device), where an error thrown on the way is a finding too.
+testing::AssertionResult keeps(const Subject& subject, const Law& law,
+                               at::Device device = at::kCPU);
 
 extern const Law kAnyLengthIsTaken, kRowsOfABatchAreIndependent, kPermutedTokensGivePermutedOutputs,
     kEvaluationIsDeterministic, kAMemoryMayHaveAnotherLengthAndWidth;  // law_rows.cpp
@@ -95,10 +107,11 @@ extern const Law kTheFutureIsInvisible;                                // law_fu
 extern const Law kAnySplitIntoExtensionsIsTheForwardPass, kLanesMoveAndRestart,
     kAMemoryIsReadWhileDecoding;  // law_decoding.cpp
 extern const Law kGradientsAreThoseOfDifferences,
-    kRecomputationGivesTheSameGradients;  // law_gradient.cpp
-extern const Law kEqualsItsOracle, kLessPrecisionIsNearby, kLessPrecisionIsNearbyOnTheGpu,
-    kASavedModuleIsTheSame;             // law_values.cpp
-extern const Law kCostGrowsAsPromised;  // law_cost.cpp
+    kRecomputationGivesTheSameGradients;                    // law_gradient.cpp
+extern const Law kEqualsItsOracle, kASavedModuleIsTheSame;  // law_values.cpp
+extern const Law kLessPrecisionIsNearby, kLessPrecisionIsNearbyUnderPadding,
+    kLessPrecisionIsNearbyWithAMemory, kLessPrecisionIsNearbyWhileDecoding;  // law_precision.cpp
+extern const Law kCostGrowsAsPromised;                                       // law_cost.cpp
 #ifdef LONGBOW_CUDA
 extern const Law kTheGpuAgrees, kACapturedGraphReplays;  // law_cuda.cpp
 #endif

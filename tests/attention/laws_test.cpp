@@ -51,6 +51,15 @@ TEST_P(Laws, EqualsItsOracle) {
 TEST_P(Laws, LessPrecisionIsNearby) {
   expect(kLessPrecisionIsNearby);
 }
+TEST_P(Laws, LessPrecisionIsNearbyUnderPadding) {
+  expect(kLessPrecisionIsNearbyUnderPadding);
+}
+TEST_P(Laws, LessPrecisionIsNearbyWithAMemory) {
+  expect(kLessPrecisionIsNearbyWithAMemory);
+}
+TEST_P(Laws, LessPrecisionIsNearbyWhileDecoding) {
+  expect(kLessPrecisionIsNearbyWhileDecoding);
+}
 TEST_P(Laws, EvaluationIsDeterministic) {
   expect(kEvaluationIsDeterministic);
 }

@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
+#include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -83,9 +84,9 @@ testing::AssertionResult Findings::verdict() const {
   return failure;
 }
 
-testing::AssertionResult keeps(const Subject& subject, const Law& law) {
+testing::AssertionResult keeps(const Subject& subject, const Law& law, at::Device device) {
   auto verdict = testing::AssertionSuccess();
-  const auto error = error_of([&] { verdict = law.holds(subject); });
+  const auto error = error_of([&] { verdict = law.holds(subject, device); });
   return error.empty() ? verdict : testing::AssertionFailure() << "it threw: " << error;
 }
 
@@ -101,8 +102,19 @@ std::vector<Leaf> Built::buffers() const {
   return all;
 }
 
+std::vector<Tensor> Built::leaves(const Tensor& x) const {
+  std::vector<Tensor> all = {x};
+  for (const auto& leaf : parameters()) all.push_back(leaf.tensor);
+  return all;
+}
+
+Tensor Built::random(at::IntArrayRef shape, uint64_t seed) const {
+  return random_normal(shape, seed).to(device);
+}
+
 Tensor Built::operator()(const Tensor& x, const Mask& mask, const Tensor& memory) const {
-  Context context = {.mask = mask, .memory = memory, .random = Random::from_seed(5, 0, x.device())};
+  Context context = {
+      .mask = moved(mask, device), .memory = memory, .random = Random::from_seed(5, 0, device)};
   return (*mixer)(x, context);
 }
 
@@ -114,12 +126,14 @@ Built build(const Subject& subject, const Build& how) {
   site.shared = shared;
   Node options = subject.options;
   if (how.dropout > 0 && options.find("dropout")) options["dropout"] = Node::number(how.dropout);
-  const Built built = {subject.make(site, options), shared, site};
+  const Built built = {subject.make(site, options), shared, site, how.device};
   built.mixer->eval();
   const at::NoGradGuard no_grad;
   uint64_t seed = 1000 * how.seed;
   for (auto& leaf : built.parameters())
     leaf.tensor.add_(random_normal(leaf.tensor.sizes(), ++seed).to(leaf.tensor.scalar_type()), 0.1);
+  for (const auto& leaves : {built.parameters(), built.buffers()})
+    for (const auto& leaf : leaves) leaf.tensor.set_data(leaf.tensor.to(how.device));
   cast(built, how.type);
   return built;
 }
@@ -142,6 +156,18 @@ std::string text_of(const Mask& mode) {
   return mode.causal ? "causal" : "bidirectional";
 }
 
+double unit_roundoff(at::ScalarType type) {
+  return AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, type, "unit_roundoff", [&] {
+    return static_cast<double>(std::numeric_limits<scalar_t>::epsilon()) / 2;
+  });
+}
+
+Mask moved(Mask mask, at::Device device) {
+  if (mask.keep.defined()) mask.keep = mask.keep.to(device);
+  if (mask.query_keep.defined()) mask.query_keep = mask.query_keep.to(device);
+  return mask;
+}
+
 Mask right_padded(const Mask& mode, std::vector<int64_t> lengths, int64_t longest) {
   auto mask = Mask::from_lengths(at::tensor(lengths, at::kLong), longest);
   mask.causal = mode.causal;
@@ -162,8 +188,8 @@ Tensor some_holes(int64_t batch, int64_t tokens, uint64_t seed) {
 
 std::vector<Tensor> gradients(const Tensor& f, const Tensor& weights,
                               const std::vector<Tensor>& leaves) {
-  auto found = torch::autograd::grad({(f * weights).sum()}, leaves, {}, std::nullopt, false,
-                                     /*allow_unused=*/true);
+  auto found = torch::autograd::grad({(f * weights.to(f.device(), f.scalar_type())).sum()}, leaves,
+                                     {}, std::nullopt, false, /*allow_unused=*/true);
   for (size_t i = 0; i < found.size(); ++i)
     if (!found[i].defined()) found[i] = at::zeros_like(leaves[i]);
   return found;

@@ -86,7 +86,8 @@ double slope(const std::function<Tensor()>& loss, const Tensor& leaf, const Tens
 testing::AssertionResult gradcheck(const std::function<Tensor()>& f,
                                    const std::vector<Leaf>& leaves, double tolerance) {
   constexpr int kDirections = 2;
-  const auto weights = random_normal(f().sizes(), 99);
+  const auto start = f();
+  const auto weights = random_normal(start.sizes(), 99).to(start.device());
   const auto loss = [&] { return (f() * weights).sum(); };
   std::vector<Tensor> inputs;
   for (const auto& leaf : leaves) inputs.push_back(leaf.tensor);
@@ -96,7 +97,8 @@ testing::AssertionResult gradcheck(const std::function<Tensor()>& f,
   for (size_t i = 0; i < leaves.size(); ++i) {
     if (leaves[i].tensor.numel() == 0) continue;
     for (int d = 0; d < kDirections; ++d) {
-      const auto direction = random_normal(leaves[i].tensor.sizes(), seed++);
+      const auto direction =
+          random_normal(leaves[i].tensor.sizes(), seed++).to(leaves[i].tensor.device());
       const double got =
           gradients[i].defined() ? (gradients[i] * direction).sum().item<double>() : 0;
       const double want = slope(loss, leaves[i].tensor, direction);
