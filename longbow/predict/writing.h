@@ -1,7 +1,7 @@
 #pragma once
 // Texts that a trained model writes, behind prompts or for sources.
-#include "longbow/data/samples/facts.h"
 #include "longbow/data/feed/sampler.h"
+#include "longbow/data/samples/facts.h"
 #include "longbow/predict/inputs.h"
 
 namespace longbow::predict {

@@ -8,6 +8,8 @@
 
 #include "longbow/attention/mechanism.h"
 #include "longbow/core/columns.h"
+#include "longbow/data/readers/source.h"
+#include "longbow/tasks/task.h"
 #include "tests/cli/program.h"
 
 namespace longbow::cli {

@@ -2,8 +2,8 @@
 // The classes of linformer-pytorch (tatp22, 0.19.3) over longbow's own mixers: the same names,
 // options and defaults. docs/linformer_pytorch.md says where the two differ and why.
 #include "longbow/attention/mechanism.h"
-#include "longbow/nn/contract/linear.h"
 #include "longbow/models/linformer_pytorch/linformer_config.h"
+#include "longbow/nn/contract/linear.h"
 
 namespace longbow {
 

@@ -2,8 +2,8 @@
 
 #include <ATen/ATen.h>
 
-#include "longbow/nn/contract/linear.h"
 #include "longbow/attention/mechanism.h"
+#include "longbow/nn/contract/linear.h"
 #include "longbow/nn/contract/recompute.h"
 #include "longbow/nn/layers/layer_norm.h"
 

@@ -1,8 +1,8 @@
 #pragma once
 // The sub-layers that a Linformer of linformer-pytorch is made of.
+#include "longbow/models/linformer_pytorch/linformer_config.h"
 #include "longbow/nn/contract/linear.h"
 #include "longbow/nn/layers/layer_norm.h"
-#include "longbow/models/linformer_pytorch/linformer_config.h"
 
 namespace longbow {
 

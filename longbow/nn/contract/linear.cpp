@@ -15,4 +15,9 @@ Tensor Linear::operator()(const Tensor& x) const {
   return affine(x, weight, bias);
 }
 
+std::shared_ptr<Linear> Part::linear(const Site& site, const std::string& name, int64_t in,
+                                     int64_t out) {
+  return register_module(name, std::make_shared<Linear>(site.at(name), in, out, site.bias));
+}
+
 }  // namespace longbow

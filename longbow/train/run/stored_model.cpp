@@ -41,8 +41,7 @@ StoredModel stored_model(const std::string& folder) {
 
 Tensors stored_weights(const std::string& folder) {
   const RunFolder run(folder);
-  return run.is_run() ? load_safetensors(run.weights()).tensors
-                      : read_bert_weights(folder);
+  return run.is_run() ? load_safetensors(run.weights()).tensors : read_bert_weights(folder);
 }
 
 }  // namespace longbow
