@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <set>
 
+#include "longbow/tasks/task.h"
 #include "tests/cli/asked.h"
 
 namespace longbow::cli {
@@ -105,9 +106,13 @@ TEST(GenerateCommand, SaysInOneLineWhatIsWrong) {
   EXPECT_EQ(refused({"--prompt", "w0 w1 w2", "--max-length", "15"}),
             "--prompt: 15 tokens to be written behind 3, but there is room for 14; lower "
             "--max-length, or train with a larger model.max_length");
+  std::string predicted;
+  for (const auto& objective : objectives())
+    if (objective.command == "predict")
+      predicted += (predicted.empty() ? "" : ", ") + objective.name;
   EXPECT_EQ(error_line(here, {"predict", "run"}),
-            "run: is a run of causal_lm; predict needs one of classification, pairs, regression, "
-            "span, characters, masked_lm, replaced_tokens; ask this one with `longbow generate`");
+            "run: is a run of causal_lm; predict needs one of " + predicted +
+                "; ask this one with `longbow generate`");
   EXPECT_EQ(error_line(here, {"generate", "nowhere"}),
             "nowhere: is not a run folder: config.yaml is missing; `longbow train` prints the "
             "folder it fills");
