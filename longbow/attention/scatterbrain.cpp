@@ -246,10 +246,9 @@ Mechanism scatterbrain_mechanism() {
        .cost = "O(N (R + W) D)",
        .summary = "Near or similar pairs exactly, all others by random features.",
        .exact = "support of all keys: softmax; no support: performer",
-       // In small groups a half type sorts otherwise; the test has the laws for that.
        .variants = {{"even", "{window: 6, map: softmax, features: 12}"},
-                    {"clusters", "{support: clusters, window: 640, rounds: 2}"},
-                    {"angular", "{support: angular, window: 640, buckets: 4}"}}},
+                    {"clusters", "{support: clusters, window: 12, rounds: 2}"},
+                    {"angular", "{support: angular, window: 10, buckets: 4}"}}},
       promises, make, check);
 }
 

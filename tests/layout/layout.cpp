@@ -19,6 +19,7 @@ const std::map<std::string, std::string> kTestsOfSeveralSources = {
     {"laws_test", "runs every law on every row of the table"},
     {"resume_test", "kills and resumes trainings of every kind"},
     {"laws_cuda_test", "the laws that need a GPU"},
+    {"promises_test", "pins what every row of the table promises"},
     {"parity_test", "compares every row with what public implementations compute"},
     {"parity_collection_test", "the same for the cases outside of the repository"},
     {"broken_cuda_test", "the same for the laws that need a GPU"},

@@ -1,0 +1,43 @@
+// What every row and variant promises, pinned: to promise less is a change that a reader sees.
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "longbow/core/file.h"
+#include "tests/attention/laws.h"
+
+namespace longbow {
+namespace {
+
+const std::string kFile = LONGBOW_SOURCE_DIR "/tests/attention/promises.txt";
+
+const char* text_of(Padding p) {
+  constexpr const char* kNames[] = {"invisible", "contents", "visible", "refused"};
+  return kNames[static_cast<int>(p)];
+}
+const char* text_of(Future f) {
+  constexpr const char* kNames[] = {"refused", "exact", "rounded", "frozen"};
+  return kNames[static_cast<int>(f)];
+}
+
+std::string table() {
+  constexpr auto kLine = "{:28} {:9} {:7} {:13} {:5} {:7} {:6} {:10} {:6} {:4} {}\n";
+  auto text = fmt::format(kLine, "subject", "padding", "future", "bidirectional", "cross",
+                          "globals", "decode", "positional", "rotary", "time", "memory");
+  const auto yes = [](bool value) { return value ? "yes" : "-"; };
+  for (const auto& [name, mechanism, p, options, make] : subjects())
+    text += fmt::format(kLine, name, text_of(p.padding), text_of(p.future), yes(p.bidirectional),
+                        yes(p.cross), yes(p.globals), yes(p.decode), yes(p.positional),
+                        yes(p.rotary), p.time, p.memory);
+  return text;
+}
+
+TEST(Promises, AreThoseOfTheTable) {
+  if (std::getenv("LONGBOW_UPDATE_PROMISES")) write_file(kFile, table());
+  EXPECT_EQ(read_file(kFile), table())
+      << "to write the table: LONGBOW_UPDATE_PROMISES=1 build/dev/longbow_attention_test "
+         "--gtest_filter=Promises.AreThoseOfTheTable";
+}
+
+}  // namespace
+}  // namespace longbow
