@@ -251,6 +251,30 @@ TEST(Broken, EqualsItsOracle) {
                 "no oracle; tests/attention/unheard_test.cpp registers it");
 }
 
+// Right within a tile, wrong after it.
+struct ForgetsAfterATile : Jacket {
+  using Jacket::Jacket;
+  Tensor mix(const Tensor& x, Context& context) override {
+    const auto y = Jacket::mix(x, context);
+    return context.mask.keep.defined() ? cut(y, positions_of(x, context)) : y;
+  }
+  Tensor grow(const Tensor& x, State& state, Context& context) override {
+    const auto positions = context.positions;
+    return cut(Jacket::grow(x, state, context), positions);
+  }
+  static Tensor cut(const Tensor& y, const Tensor& positions) {
+    return y.masked_fill((positions > 1024).unsqueeze(-1), 0);
+  }
+};
+TEST(Broken, ALongSequence) {
+  EXPECT_EQ(finding(subject<Jacket>(), kALongSequenceHidesItsPadding), "");
+  EXPECT_EQ(finding(subject<Jacket>(), kALongSequenceDecodes), "");
+  EXPECT_EQ(finding(subject<ForgetsAfterATile>(), kPaddingIsInvisible), "");
+  expect_broken(subject<ForgetsAfterATile>(), kALongSequenceHidesItsPadding,
+                "the longer row alone: worst at");
+  expect_broken(subject<ForgetsAfterATile>(), kALongSequenceDecodes, "pieces: worst at");
+}
+
 struct SumsInLowPrecision : Jacket {
   using Jacket::Jacket;
   Tensor mix(const Tensor& x, Context& context) override {

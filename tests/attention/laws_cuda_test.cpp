@@ -56,6 +56,12 @@ TEST_P(CudaLaws, LessPrecisionIsNearbyWithAMemory) {
 TEST_P(CudaLaws, LessPrecisionIsNearbyWhileDecoding) {
   expect(kLessPrecisionIsNearbyWhileDecoding);
 }
+TEST_P(CudaLaws, ALongSequenceHidesItsPadding) {
+  expect(kALongSequenceHidesItsPadding);
+}
+TEST_P(CudaLaws, ALongSequenceDecodes) {
+  expect(kALongSequenceDecodes);
+}
 TEST_P(CudaLaws, EvaluationIsDeterministic) {
   expect(kEvaluationIsDeterministic);
 }

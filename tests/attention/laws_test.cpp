@@ -60,6 +60,12 @@ TEST_P(Laws, LessPrecisionIsNearbyWithAMemory) {
 TEST_P(Laws, LessPrecisionIsNearbyWhileDecoding) {
   expect(kLessPrecisionIsNearbyWhileDecoding);
 }
+TEST_P(Laws, ALongSequenceHidesItsPadding) {
+  expect(kALongSequenceHidesItsPadding);
+}
+TEST_P(Laws, ALongSequenceDecodes) {
+  expect(kALongSequenceDecodes);
+}
 TEST_P(Laws, EvaluationIsDeterministic) {
   expect(kEvaluationIsDeterministic);
 }
