@@ -41,21 +41,20 @@ template <class V>
 void fields(V& v, Config& c) {
   v("slots", c.slots, "slots that keys and values are written into", range(1, 65536));
   v("control", c.control,
-    "what decides the weights of writing: the token, by a softmax over tokens; its position; or "
-    "the token, by a gate between it and what the slot holds (then causal only)");
+    "what determines the write weights: the token, by a softmax over tokens; its position; or the "
+    "token, by a gate between it and the contents of the slot (then causal only)");
   v("share_heads", c.share_heads, "all heads write with the same weights");
   v("clip", c.clip,
-    "logits of the control are cut off beyond this; 0 = not, then the causal form carries a "
-    "running "
-    "maximum, which takes longer",
+    "control logits are clipped to this magnitude; 0 = no clipping, then the causal form keeps a "
+    "running maximum, which is slower",
     at_least(0));
-  v("gate_bias", c.gate_bias, "where the bias of a gate starts; memory lasts about exp(it) tokens");
+  v("gate_bias", c.gate_bias, "initial bias of a gate; memory lasts about exp(bias) tokens");
   v("max_length", c.max_length,
-    "longest sequence of keys, for the control by position; 0 = what the model is built for",
+    "longest sequence of keys, for the control by position; 0 = the model's max_length",
     at_least(0));
   v("hide_unwritten", c.hide_unwritten,
     "with the control by position, slots without any weight are hidden, not zero");
-  v("dropout", c.dropout, "rate on the weights of reading", range(0, 0.99));
+  v("dropout", c.dropout, "dropout rate on the read weights", range(0, 0.99));
 }
 
 class Abc : public AttentionImpl {

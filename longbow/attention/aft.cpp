@@ -42,7 +42,7 @@ void fields(V& v, Config& c) {
   v("head_keys", c.head_keys, "conv: one key for all channels of a head, as in the paper");
   v("inner_width", c.inner_width,
     "channels of queries, keys and values; 0 = all heads of the model", at_least(0));
-  v("max_length", c.max_length, "full and local: longest sequence; 0 = what the model is built for",
+  v("max_length", c.max_length, "full and local: longest sequence; 0 = the model's max_length",
     at_least(0));
 }
 
@@ -239,7 +239,7 @@ Mechanism aft_mechanism() {
        .family = "additive",
        .paper = "arXiv:2105.14103",
        .cost = "simple O(N C), local and conv O(N W C), full O(N^2 C)",
-       .summary = "Every channel weighs the keys by itself; the query is only a gate.",
+       .summary = "Each channel has its own weights over the keys; the query is only a gate.",
        .exact = "one key: its value, gated; local with window >= N: full; never softmax",
        .variants = {{"full", "{form: full}"},
                     {"full_rank", "{form: full, rank: 3}"},

@@ -41,13 +41,12 @@ template <class V>
 void fields(V& v, Config& c) {
   v("map", c.map, "feature map: relu(x) or elu(x) + 1");
   v("max_length", c.max_length,
-    "M, the distance at which the weight reaches zero; 0 = what the model is built for",
-    at_least(0));
+    "M, the distance at which the weight reaches zero; 0 = the model's max_length", at_least(0));
   v("length", c.length,
     "M is max_length, or the number of real tokens at hand (then not causal, no decoding)");
   v("memory", c.memory,
-    "a memory is read by content alone, by positions counted as those of the queries are, or by "
-    "the share of its longest length that a position is");
+    "a memory is read by content alone, by positions counted as those of the queries, or by "
+    "positions as fractions of its longest length");
   v("epsilon", c.epsilon, "smallest denominator", above(0));
   v("dropout", c.dropout, "rate on what is read", range(0, 0.99));
 }

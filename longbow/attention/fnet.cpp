@@ -31,8 +31,8 @@ void fields(V& v, Config& c) {
   v("ortho", c.ortho,
     "divide by sqrt(N C), so that the scale does not grow; false is the paper's form, which fp16 "
     "cuts to -32752..32752");
-  v("max_length", c.max_length,
-    "random and linear: longest sequence; 0 = what the model is built for", at_least(0));
+  v("max_length", c.max_length, "random and linear: longest sequence; 0 = the model's max_length",
+    at_least(0));
 }
 
 bool has_matrices(const Config& c) {

@@ -39,8 +39,8 @@ void fields(V& v, Config& c) {
     "length of the filter over the values, odd; 0 = no convolution, and none over a memory",
     range(0, 4095));
   v("segments", c.segments,
-    "of the real tokens; or of all places, padded ones with zeros (the authors' code), with what "
-    "stands there (transformers), or filled up with zeros on the left (nystrom-attention)");
+    "of the real tokens; or of all places, padded ones with zeros (the authors' code), with their "
+    "contents (transformers), or filled up with zeros on the left (nystrom-attention)");
   v("start", c.start,
     "of the iteration, divided by the largest column sum of each matrix, or, as the three "
     "libraries do, of the whole batch: one row then changes another");

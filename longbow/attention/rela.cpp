@@ -31,7 +31,7 @@ struct Config {
 template <class V>
 void fields(V& v, Config& c) {
   v("norm", c.norm,
-    "plain; i: the gain starts small and signed; g: a sigmoid gate beside the gain");
+    "plain; i: the gain starts small and signed; g: a sigmoid gate in addition to the gain");
   v("epsilon", c.epsilon, "added to the mean square under the root", at_least(1e-30));
   v("form", c.form, "tiles of queries and keys, or the formula with its N x M weights");
   v("dropout", c.dropout, "rate on the attention weights", range(0, 0.99));

@@ -58,12 +58,11 @@ void fields(V& v, Config& c) {
     "multiplies the features, which matters against the floor alone; 0 = 1 / sqrt(R)", at_least(0));
   v("temperature", c.temperature, "T, divides the projections", above(0));
   v("gate", c.gate, "forgetting: none, a gate for each head, or one for all (then causal only)");
-  v("gate_bias", c.gate_bias,
-    "where the bias of the gate starts; memory lasts about exp(it) tokens");
+  v("gate_bias", c.gate_bias, "initial bias of the gate; memory lasts about exp(bias) tokens");
   v("orthogonal", c.orthogonal, "projections of a head are orthogonal in groups of D");
   v("redraw", c.redraw, "training steps between new projections; 0 = never", at_least(0));
   v("pool", c.pool,
-    "matrices drawn once, from which training picks anew and evaluation takes the first; 0 = no "
+    "matrices drawn once; training picks a new one each time and evaluation uses the first; 0 = no "
     "pool",
     range(0, 65536));
   v("clamp", c.clamp,

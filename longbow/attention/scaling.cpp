@@ -36,7 +36,7 @@ void fields(V& v, Config& c) {
   v("across", c.across, "taps over modules of queries and keys; odd", range(1, 65535));
   v("output", c.output, "an output projection, which the paper leaves out");
   v("sparse_feed_forward", c.sparse_feed_forward,
-    "the block's feed-forward layer is sparse, whatever block.feed_forward_kind says");
+    "the block's feed-forward layer is sparse, regardless of block.feed_forward_kind");
   v("dropout", c.dropout, "rate on the attention weights", range(0, 0.99));
 }
 

@@ -61,7 +61,7 @@ CLI::Validator between(int64_t least, int64_t most) {
         const auto [stop, error] = std::from_chars(text.data(), end, value);
         const bool whole = stop == end && error != std::errc::invalid_argument;
         if (!whole || (error == std::errc{} ? value < least : text.front() == '-'))
-          return fmt::format("{} is no whole number from {} up", quote(text), least);
+          return fmt::format("{} is not a whole number of at least {}", quote(text), least);
         if (error != std::errc{} || value > most)
           return fmt::format("{} is more than {}", quote(text), most);
         return "";
@@ -75,7 +75,7 @@ CLI::Validator at_least(int64_t least) {
 void add_threads(CLI::App* sub) {
   sub->add_option_function<int64_t>(
          "--threads", set_threads,
-         "CPU threads that compute [default OMP_NUM_THREADS, or one for each core]")
+         "CPU threads for computation [default OMP_NUM_THREADS, or one per core]")
       ->check(between(1, kMostThreads));
 }
 void add_device(CLI::App* sub, std::string& device) {
@@ -85,11 +85,11 @@ void add_device(CLI::App* sub, std::string& device) {
 }
 void add_progress(CLI::App* sub, std::string& progress) {
   sub->add_option("--progress", progress,
-                  "auto (a bar on a terminal, else lines), bar, plain, json or off")
+                  "auto (a bar on a terminal, otherwise lines), bar, plain, json or off")
       ->capture_default_str();
 }
 void add_set(CLI::App* sub, std::vector<std::string>& set) {
-  sub->add_option("--set", set, "KEY=VALUE over what the config says; may be repeated")
+  sub->add_option("--set", set, "KEY=VALUE overrides the config; may be repeated")
       ->allow_extra_args(false);
 }
 
@@ -113,15 +113,14 @@ void declare_table(CLI::App& app, Action& action) {
 
   static InitCommand init;
   sub = declare(app, action, "init",
-                "Print a config that learns, with the meaning of every key; without a name, what "
-                "there is",
+                "Print a starter config that explains every key; without a name, list the choices",
                 init);
   sub->add_option("name", init.name, "data set or objective");
   add_examples(sub, {"init", "init recall > recall.yaml"});
 
   static DoctorCommand doctor;
-  sub = declare(app, action, "doctor", "What this program was built with and what it finds here",
-                doctor);
+  sub = declare(app, action, "doctor",
+                "Show how the program was built and what this machine offers", doctor);
   sub->add_flag("--json", doctor.json, "as JSON");
   add_threads(sub);
   add_examples(sub, {"doctor"});
@@ -149,7 +148,7 @@ void declare_training(CLI::App& app, Action& action) {
   sub = declare(app, action, "eval", "Score a finished run", eval);
   sub->add_option("run", eval.folder, "run folder, as `longbow train` prints it")->required();
   sub->add_option("--split", eval.split, "train, valid or test")->capture_default_str();
-  sub->add_flag("--json", eval.json, "as JSON; shares are fractions of 1");
+  sub->add_flag("--json", eval.json, "as JSON, with fractions instead of percent");
   add_device(sub, eval.device);
   add_examples(sub, {"eval runs/recall --split valid"});
 }
@@ -171,14 +170,14 @@ void add_decoding(CLI::App* sub, DecodingFlags& flags) {
            flag, [&flags, name = option.name](const std::string& value) { flags[name] = value; },
            option.meaning)
         ->type_name(shown_type(option.type) + "=" + option.fallback)
-        ->group("Decoding; model.decoding of the run goes before the defaults shown");
+        ->group("Decoding; model.decoding of the run overrides the defaults shown");
   }
 }
 void add_batches(CLI::App* sub, int64_t& batch_size, uint64_t& seed) {
-  sub->add_option("--batch-size", batch_size, "texts written at once")
+  sub->add_option("--batch-size", batch_size, "texts generated at once")
       ->check(at_least(1))
       ->capture_default_str();
-  sub->add_option("--seed", seed, "of texts that are drawn (--method sample)")
+  sub->add_option("--seed", seed, "seed of the random draws (--method sample)")
       ->check(at_least(0))
       ->capture_default_str();
 }
@@ -199,7 +198,7 @@ void declare_asking(CLI::App& app, Action& action) {
       ->capture_default_str();
   add_decoding(sub, generate.decoding);
   add_batches(sub, generate.batch_size, generate.seed);
-  sub->add_flag("--json", generate.json, "one object a prompt");
+  sub->add_flag("--json", generate.json, "one object per prompt");
   add_device(sub, generate.device);
   add_examples(sub, {"generate runs/markov --prompt \"w3 w0\" --max-length 20",
                      "generate runs/markov --count 5 --method sample --temperature 0.8"});
@@ -214,25 +213,24 @@ void declare_asking(CLI::App& app, Action& action) {
       ->capture_default_str();
   add_decoding(sub, translate.decoding);
   add_batches(sub, translate.batch_size, translate.seed);
-  sub->add_flag("--json", translate.json, "one object a line");
+  sub->add_flag("--json", translate.json, "one object per line");
   add_device(sub, translate.device);
   add_examples(sub, {"translate runs/reverse --file sources.txt --method beam --beams 4"});
 
   static PredictCommand predict;
-  sub = declare(app, action, "predict", "What a model says of each line, or of its own data",
-                predict);
+  sub = declare(app, action, "predict",
+                "Predict each line of input, or the samples of the run's data", predict);
   sub->add_option("run", predict.folder, "run folder of any objective but causal_lm, translation")
       ->required();
-  sub->add_option(
-      "--file", predict.file,
-      "an input a line, pairs with a TAB between them; - is stdin, answered line by line "
-      "on a terminal [default -]");
+  sub->add_option("--file", predict.file,
+                  "one input per line, pairs separated by a TAB; - is stdin, answered line by line "
+                  "on a terminal [default -]");
   sub->add_option("--split", predict.split,
                   "instead of lines, the samples of train, valid or test of the run's data");
-  sub->add_option("--limit", predict.limit, "only the first so many inputs; 0 = all")
+  sub->add_option("--limit", predict.limit, "only the first N inputs; 0 = all")
       ->check(at_least(0))
       ->capture_default_str();
-  sub->add_flag("--json", predict.json, "one object an input, instead of columns");
+  sub->add_flag("--json", predict.json, "one object per input, instead of columns");
   add_device(sub, predict.device);
   add_examples(sub, {"predict runs/listops", "predict runs/listops --file inputs.txt --json",
                      "predict runs/recall --split test --limit 3"});
@@ -240,18 +238,17 @@ void declare_asking(CLI::App& app, Action& action) {
 
 void declare_comparing(CLI::App& app, Action& action) {
   static ArenaCommand arena;
-  auto* sub =
-      declare(app, action, "arena", "Compare mechanisms on tasks; resumes where it stopped", arena);
+  auto* sub = declare(app, action, "arena",
+                      "Compare mechanisms on tasks; continues where it stopped", arena);
   sub->add_option("config", arena.config, "YAML or JSON file; `longbow describe arena`")
       ->required();
-  sub->add_option("--mechanisms", arena.mechanisms, "only these labels, with commas between them")
+  sub->add_option("--mechanisms", arena.mechanisms, "only these labels, separated by commas")
       ->delimiter(',');
-  sub->add_option("--tasks", arena.tasks, "only these tasks, with commas between them")
-      ->delimiter(',');
+  sub->add_option("--tasks", arena.tasks, "only these tasks, separated by commas")->delimiter(',');
   sub->add_option("--seeds", arena.seeds, "seeds 1 … N instead of the config's")
       ->check(at_least(1));
   sub->add_option("--out", arena.out, "folder [default runs/NAME]");
-  sub->add_flag("--resume", arena.resume, "go on where the arena stopped, which it does anyway");
+  sub->add_flag("--resume", arena.resume, "continue an interrupted arena, which is the default");
   add_set(sub, arena.set);
   add_device(sub, arena.device);
   add_progress(sub, arena.progress);
@@ -259,15 +256,15 @@ void declare_comparing(CLI::App& app, Action& action) {
                      "arena configs/quick.yaml --mechanisms softmax,linear --tasks recall"});
 
   static BenchCommand bench;
-  sub = declare(app, action, "bench", "Time and memory over length, beside fused and naive softmax",
-                bench);
-  sub->add_option("--mechanisms", bench.mechanisms, "names with commas between them [default all]")
+  sub = declare(app, action, "bench",
+                "Time and memory at several lengths, next to fused and naive softmax", bench);
+  sub->add_option("--mechanisms", bench.mechanisms, "names separated by commas [default all]")
       ->delimiter(',');
-  sub->add_option("--lengths", bench.lengths, "lengths in tokens, with commas between them")
+  sub->add_option("--lengths", bench.lengths, "lengths in tokens, separated by commas")
       ->delimiter(',')
       ->check(at_least(1))
       ->capture_default_str();
-  sub->add_option("--modes", bench.modes, "forward, training, decode; with commas between them")
+  sub->add_option("--modes", bench.modes, "forward, training, decode; separated by commas")
       ->delimiter(',')
       ->capture_default_str();
   sub->add_option("--dtype", bench.dtype, "float32, bfloat16 or float64")->capture_default_str();
@@ -301,7 +298,7 @@ void declare_showing(CLI::App& app, Action& action) {
   sub->add_option("--sample", maps.sample, "which sample of the split, from 0")
       ->check(at_least(0))
       ->capture_default_str();
-  sub->add_option("--limit", maps.limit, "show the first so many queries; 0 = all")
+  sub->add_option("--limit", maps.limit, "show only the first N queries; 0 = all")
       ->check(at_least(0))
       ->capture_default_str();
   add_device(sub, maps.device);
@@ -318,7 +315,7 @@ void declare_showing(CLI::App& app, Action& action) {
 }
 
 void declare_data(CLI::App& app, Action& action) {
-  auto* data = app.add_subcommand("data", "Make, check and look at data sets");
+  auto* data = app.add_subcommand("data", "Make, verify and inspect data sets");
   data->require_subcommand(1);
   add_examples(data, {"data make recall --out data/recall --set pairs=32",
                       "data verify data/recall", "data stats data/recall"});

@@ -110,7 +110,7 @@ class JsonReader {
     while (end < text_.size() && continues(text_[end])) ++end;
     std::string text(text_.substr(at_, end - at_));
     if (text != "null" && !is_boolean_word(text) && !is_json_number(text))
-      fail(text.empty() ? "a value is expected" : fmt::format("{} is no value", quote(text)));
+      fail(text.empty() ? "a value is expected" : fmt::format("{} is not a value", quote(text)));
     at_ = end;
     return Node::scalar(std::move(text));
   }
@@ -119,7 +119,7 @@ class JsonReader {
     std::string out;
     for (++at_; peek() != '"'; ++at_) {
       if (at_ >= text_.size()) fail("a string does not end");
-      if (static_cast<unsigned char>(peek()) < 0x20) fail("a control character stands in a string");
+      if (static_cast<unsigned char>(peek()) < 0x20) fail("a string contains a control character");
       if (peek() == '\\') {
         ++at_;
         escape(out);
@@ -135,7 +135,7 @@ class JsonReader {
     constexpr std::string_view kNames = "\"\\/bfnrt", kMeanings = "\"\\/\b\f\n\r\t";
     if (peek() == 'u') return append_utf8(out, code_point());
     auto index = at_ < text_.size() ? kNames.find(peek()) : std::string_view::npos;
-    if (index == std::string_view::npos) fail("an unknown escape stands in a string");
+    if (index == std::string_view::npos) fail("a string contains an unknown escape");
     out += kMeanings[index];
   }
 
@@ -144,10 +144,10 @@ class JsonReader {
     char32_t code = four_digits();
     if (code < 0xd800 || code > 0xdfff) return code;
     bool pair = code < 0xdc00 && text_.substr(at_ + 1, 2) == "\\u";
-    if (!pair) fail("half of a surrogate pair stands in a string");
+    if (!pair) fail("a string contains half of a surrogate pair");
     at_ += 2;
     char32_t low = four_digits();
-    if (low < 0xdc00 || low > 0xdfff) fail("half of a surrogate pair stands in a string");
+    if (low < 0xdc00 || low > 0xdfff) fail("a string contains half of a surrogate pair");
     return 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
   }
 

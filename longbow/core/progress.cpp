@@ -170,7 +170,7 @@ ProgressStyle parse_progress(const std::string& text) {
   const std::vector<std::string> names = {"auto", "bar", "plain", "json", "off"};
   auto found = std::find(names.begin(), names.end(), text);
   if (found == names.end())
-    throw UserError({"--progress", 0}, fmt::format("{} is no style", quote(text)),
+    throw UserError({"--progress", 0}, fmt::format("{} is not a progress style", quote(text)),
                     suggest(text, names));
   return static_cast<ProgressStyle>(found - names.begin());
 }

@@ -53,7 +53,7 @@ class TreeBuilder : public YAML::EventHandler {
     if (wants_key()) fail(mark, "a key is an alias", "write its name");
     auto found = anchors_.find(anchor);
     if (found == anchors_.end())
-      fail(mark, "an alias stands inside what it names", "write the values out");
+      fail(mark, "an alias is inside the value that it refers to", "write the values out");
     spend(cost(found->second), mark);
     if (open_.size() + levels(found->second) > kMostLevels) fail_levels(mark);
     attach(found->second, mark);

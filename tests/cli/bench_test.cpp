@@ -82,8 +82,8 @@ TEST(BenchCommand, ALengthIsANumberFromOneUp) {
   for (const std::string length : {"0", "a"}) {
     const auto outcome = Workspace().run({"bench", "--lengths", "16," + length});
     EXPECT_EQ(outcome.code, 2);
-    EXPECT_EQ(outcome.err,
-              "longbow: --lengths: '" + length + "' is no whole number from 1 up; see --help\n");
+    EXPECT_EQ(outcome.err, "longbow: --lengths: '" + length +
+                               "' is not a whole number of at least 1; see --help\n");
   }
 }
 

@@ -67,7 +67,7 @@ TEST(ImportCommand, MistakesAreOneLineAndWriteNothing) {
             "longbow: broken/model.safetensors: weights do not fit the model: missing "
             "pooler.dense.bias, unexpected pooler.dense.more\n");
   EXPECT_EQ(refused({"import", "nowhere", "--out", "ours"}),
-            "longbow: nowhere: is no model folder: config.json is missing\n");
+            "longbow: nowhere: is not a model folder: config.json is missing\n");
   EXPECT_EQ(refused({"import", "theirs", "--out", "ours", "--attention", "{name: linfromer}"}),
             "longbow: --attention: unknown mechanism 'linfromer'; did you mean 'linformer'?\n");
   EXPECT_EQ(refused({"import", "theirs", "--out", "ours", "--attention",
@@ -75,7 +75,7 @@ TEST(ImportCommand, MistakesAreOneLineAndWriteNothing) {
             "longbow: --attention: nystromformer.conv is 4, but a filter has an odd length; take "
             "an odd number, or 0 for no filter\n");
   EXPECT_EQ(refused({"export", "theirs", "--out", "ours"}),
-            "longbow: theirs/config.json: the model is no BERT: model_type is not "
+            "longbow: theirs/config.json: the model is not a BERT: model_type is not "
             "\"longbow_bert\"; `longbow import` makes such a folder\n");
 }
 

@@ -79,8 +79,10 @@ TEST(Threads, ACountThatCannotBeIsRefused) {
     EXPECT_EQ(outcome.code, 2) << count;
     return outcome.err;
   };
-  EXPECT_EQ(error("0"), "longbow: --threads: '0' is no whole number from 1 up; see --help\n");
-  EXPECT_EQ(error("two"), "longbow: --threads: 'two' is no whole number from 1 up; see --help\n");
+  EXPECT_EQ(error("0"),
+            "longbow: --threads: '0' is not a whole number of at least 1; see --help\n");
+  EXPECT_EQ(error("two"),
+            "longbow: --threads: 'two' is not a whole number of at least 1; see --help\n");
   EXPECT_EQ(error("5000"), "longbow: --threads: '5000' is more than 4096; see --help\n");
 }
 

@@ -48,17 +48,16 @@ TEST(Json, MistakesNameTheirLine) {
   EXPECT_EQ(refused(""), "f.json:1: not valid JSON: the text ends where a value is expected");
   EXPECT_EQ(refused("{} {}"), "f.json:1: not valid JSON: text after the end of the value");
   EXPECT_EQ(refused("[1,]"), "f.json:1: not valid JSON: a value is expected");
-  EXPECT_EQ(refused("NaN"), "f.json:1: not valid JSON: 'NaN' is no value");
-  EXPECT_EQ(refused("01"), "f.json:1: not valid JSON: '01' is no value");
+  EXPECT_EQ(refused("NaN"), "f.json:1: not valid JSON: 'NaN' is not a value");
+  EXPECT_EQ(refused("01"), "f.json:1: not valid JSON: '01' is not a value");
   EXPECT_EQ(refused("\"abc"), "f.json:1: not valid JSON: a string does not end");
-  EXPECT_EQ(refused("\"a\nb\""),
-            "f.json:1: not valid JSON: a control character stands in a string");
-  EXPECT_EQ(refused(R"("\x")"), "f.json:1: not valid JSON: an unknown escape stands in a string");
+  EXPECT_EQ(refused("\"a\nb\""), "f.json:1: not valid JSON: a string contains a control character");
+  EXPECT_EQ(refused(R"("\x")"), "f.json:1: not valid JSON: a string contains an unknown escape");
   EXPECT_EQ(refused(R"("\u12g4")"), "f.json:1: not valid JSON: \\u needs four hexadecimal digits");
   EXPECT_EQ(refused(R"("\ud83d")"),
-            "f.json:1: not valid JSON: half of a surrogate pair stands in a string");
+            "f.json:1: not valid JSON: a string contains half of a surrogate pair");
   EXPECT_EQ(refused(R"("\ud83d\u0041")"),
-            "f.json:1: not valid JSON: half of a surrogate pair stands in a string");
+            "f.json:1: not valid JSON: a string contains half of a surrogate pair");
   EXPECT_EQ(refused("\n\"\xff\""), "f.json:2: not valid JSON: not UTF-8");
 }
 

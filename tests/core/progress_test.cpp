@@ -157,9 +157,9 @@ TEST(ParseProgress, KnowsItsFiveStyles) {
   EXPECT_EQ(parse_progress("auto"), ProgressStyle::automatic);
   EXPECT_EQ(parse_progress("off"), ProgressStyle::off);
   EXPECT_EQ(mistake([] { parse_progress("plian"); }),
-            "--progress: 'plian' is no style; did you mean 'plain'?");
+            "--progress: 'plian' is not a progress style; did you mean 'plain'?");
   EXPECT_EQ(mistake([] { parse_progress("x"); }),
-            "--progress: 'x' is no style; one of: auto, bar, plain, json, off");
+            "--progress: 'x' is not a progress style; one of: auto, bar, plain, json, off");
 }
 
 }  // namespace longbow

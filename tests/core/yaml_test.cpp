@@ -79,7 +79,7 @@ TEST(Yaml, RefusesASecondDocument) {
 
 TEST(Yaml, RefusesRecursiveAliases) {
   EXPECT_EQ(refused("a: &x\n  - 1\n  - *x\n"),
-            "f.yaml:3: an alias stands inside what it names; write the values out");
+            "f.yaml:3: an alias is inside the value that it refers to; write the values out");
 }
 
 TEST(Yaml, RefusesTagsAndMergeKeys) {

@@ -83,7 +83,7 @@ TEST(BertFolder, AWeightOfWholeNumbersDoesNotFit) {
 
 TEST(BertFolder, AFolderThatIsNoneSaysWhatIsMissing) {
   const auto folder = scratch_folder();
-  EXPECT_EQ(message(folder), folder.string() + ": is no model folder: config.json is missing");
+  EXPECT_EQ(message(folder), folder.string() + ": is not a model folder: config.json is missing");
   write_file(folder / "config.json", kBertConfig);
   EXPECT_EQ(message(folder),
             folder.string() +
@@ -259,7 +259,7 @@ TEST(BertFolder, AnExportRefusesWhatTheirsCannotBe) {
   EXPECT_EQ(
       error_of([&] { export_bert(theirs, back); }),
       (theirs / "config.json").string() +
-          ": the model is no BERT: model_type is not \"longbow_bert\"; `longbow import` makes "
+          ": the model is not a BERT: model_type is not \"longbow_bert\"; `longbow import` makes "
           "such a folder");
   save_bert(import_bert(theirs, yaml("{name: linear}")), theirs, ours);
   EXPECT_EQ(error_of([&] { export_bert(ours, back); }),

@@ -350,7 +350,7 @@ TEST(Canine, RefusesWhatItWasNotBuiltFor) {
             "canine: 25 characters, but max_length is 24");
   Context ragged = {.mask = Mask::from_keep(at::ones({1, 6}, at::kBool))};
   EXPECT_EQ(error_of([&] { (*canine)(text(1, 6), {}, ragged); }),
-            "canine: molecules are cut from the front, so real characters must stand first");
+            "canine: molecules are cut from the front, so real characters must come first");
   auto config = small();
   config.molecules = Molecules::shifted;
   EXPECT_EQ(error_of([&] { run(*model(config), text(1, 2)); }),

@@ -482,7 +482,7 @@ TEST(Decoding, SaysWhenThereIsNoRoom) {
     return text.substr(0, text.find('\n'));
   };
   EXPECT_EQ(error(0, 0), "decode: max_length is 0, but the model has no limit either");
-  EXPECT_EQ(error(5, 6), "decode: 6 tokens behind a prompt of 1, but the model holds 5");
+  EXPECT_EQ(error(5, 6), "decode: 6 tokens after a prompt of 1, but the model holds 5");
   EXPECT_EQ(error(5, 5), "");
   EXPECT_EQ(error(5, 0), "");
 }

@@ -203,7 +203,7 @@ TEST(ExportRun, RefusesWhatNoClassOfTheirsComputes) {
             "and have no hidden layer; train with model.pooling: first, model.pooler: true and "
             "model.head: 0");
   EXPECT_EQ(refused(with(kPairs, "pairs: joint", "pairs: towers")),
-            "two towers are no model of Hugging Face's BERT; train with model.pairs: joint");
+            "Hugging Face's BERT has no model with two towers; train with model.pairs: joint");
   EXPECT_EQ(refused(kTagged + "model: {attention: linear}\n"),
             "a layer is linear, but Hugging Face's BERT has softmax attention only");
   EXPECT_EQ(refused(kTagged + "model: {block: {residual: pre_norm}}\n"),

@@ -231,7 +231,7 @@ TEST(Start, MistakesSayWhatDoesNotFit) {
             "run.yaml:4: start.from '" + folder +
                 "/nowhere' is no folder; name one that `longbow train` or `longbow import` wrote");
   EXPECT_EQ(error("{from: " + folder + "}"),
-            folder + ": is no model folder: config.json is missing");
+            folder + ": is not a model folder: config.json is missing");
   EXPECT_EQ(error("{freeze: 1}"),
             "run.yaml:4: start.from is missing; it names the folder of the weights");
   EXPECT_EQ(error("{from: " + name + ", freeze: 3}"),

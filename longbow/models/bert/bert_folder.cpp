@@ -115,7 +115,7 @@ bool is_softmax(const Node& attention) {
 Node read_json(const std::string& folder) {
   const auto file = in(folder, kConfig);
   if (!fs::exists(file))
-    throw UserError(Place{folder, 0}, "is no model folder: config.json is missing");
+    throw UserError(Place{folder, 0}, "is not a model folder: config.json is missing");
   weights_file(folder);
   return parse_json(read_file(file), file);
 }
@@ -216,7 +216,7 @@ void export_bert(const std::string& folder, const std::string& out, int64_t shar
   const auto tree = read_json(folder);
   if (!is_ours(tree))
     throw UserError(Place{in(folder, kConfig), 0},
-                    "the model is no BERT: model_type is not \"longbow_bert\"",
+                    "the model is not a BERT: model_type is not \"longbow_bert\"",
                     "`longbow import` makes such a folder");
   const auto config = our_config(tree);
   check_softmax(config, Place{in(folder, kConfig), 0});

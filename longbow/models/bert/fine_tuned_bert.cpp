@@ -93,7 +93,7 @@ Head classifier_head(const FineTunedBert& model, const Place& place) {
 
 Head pair_head(const FineTunedBert& model, const Place& place) {
   if (model.weights.at("output.weight").size(1) > model.encoder.width)
-    throw UserError(place, "two towers are no model of Hugging Face's BERT",
+    throw UserError(place, "Hugging Face's BERT has no model with two towers",
                     "train with model.pairs: joint");
   const auto* range = model.model.find("range");
   if (range && !range->items.empty())

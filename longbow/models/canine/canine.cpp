@@ -176,7 +176,7 @@ CanineOutput Canine::operator()(const Tensor& characters, const Tensor& types, C
   TORCH_CHECK(!shifted || characters.size(1) >= config_.rate, "canine: ", characters.size(1),
               " characters are less than one molecule of ", config_.rate);
   TORCH_CHECK(!context.mask.ragged || !keep.defined(),
-              "canine: molecules are cut from the front, so real characters must stand first");
+              "canine: molecules are cut from the front, so real characters must come first");
   // The published implementations let padded places read as others do.
   const auto mask_of = [&](const Tensor& real) {
     return Mask{.keep = real,

@@ -34,18 +34,20 @@ struct DecodingConfig {
 template <class V>
 void fields(V& v, DecodingConfig& c) {
   v("method", c.method,
-    "the most probable token each time, beam search, or a token drawn at random");
-  v("max_length", c.max_length, "most tokens to write, the end included; 0 = what the model holds",
+    "the most probable token at each step, beam search, or a token drawn at random");
+  v("max_length", c.max_length,
+    "largest number of tokens to generate, including the end; 0 = what the model can take",
     at_least(0));
-  v("min_length", c.min_length, "fewest tokens to write before the end", at_least(0));
+  v("min_length", c.min_length, "smallest number of tokens to generate before the end",
+    at_least(0));
   v("n_best", c.n_best, "texts to keep: the best of a beam, or independent samples",
     range(1, 1024));
-  v("beams", c.beams, "texts that beam search follows at once", range(1, 1024));
+  v("beams", c.beams, "hypotheses that beam search keeps", range(1, 1024));
   v("penalty", c.penalty,
     "log-probabilities are divided by ((5 + length) / 6)^alpha, or by length^alpha");
   v("length_penalty", c.length_penalty, "alpha of `penalty`; 0 = no penalty", range(0, 10));
   v("early_stopping", c.early_stopping,
-    "beam search ends with as many finished texts as beams; false: when no other can become "
+    "beam search ends with as many finished texts as beams; false: when no other text can become "
     "better");
   v("temperature", c.temperature, "sample: logits are divided by it", range(1e-6, 1e6));
   v("top_k", c.top_k, "sample: among the k most probable tokens; 0 = all", at_least(0));

@@ -23,7 +23,7 @@ void fields(V& v, DecoderConfig& c) {
     "longest sequence in tokens; 0 = the longest of the data, rounded up to train.bucket",
     range(0, 1 << 30));
   v("bias", c.bias, "biases on the attention projections");
-  v("positions", c.positions, "as in the encoder; axial ones are refused");
+  v("positions", c.positions, "as in the encoder, except axial");
   v("init", c.init, "initial values, as in the encoder");
   v("embedding_dropout", c.embedding_dropout, "dropout rate on the embeddings", range(0, 0.99));
   v("block", c.block, "residuals and feed-forward");

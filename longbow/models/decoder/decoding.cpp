@@ -72,7 +72,7 @@ int64_t steps_for(const Continuation& model, const Prompt& prompt, int64_t wante
     wanted = room;
   }
   TORCH_CHECK(model.longest == 0 || (room > 0 && wanted <= room), "decode: ", wanted,
-              " tokens behind a prompt of ", before, ", but the model holds ", model.longest);
+              " tokens after a prompt of ", before, ", but the model holds ", model.longest);
   return wanted;
 }
 

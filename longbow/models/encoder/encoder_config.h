@@ -65,24 +65,24 @@ void fields(V& v, EncoderConfig& c) {
   v("max_length", c.max_length,
     "longest sequence in tokens; 0 = the longest of the data, rounded up to train.bucket",
     range(0, 1 << 30));
-  v("causal", c.causal, "tokens see themselves and what stands before them, nothing after");
+  v("causal", c.causal, "each token attends only to itself and earlier tokens");
   v("bias", c.bias, "biases on the attention projections");
   v("positions", c.positions,
-    "added to the embeddings; rotary ones turn queries and keys in every layer instead");
+    "added to the embeddings; rotary positions rotate queries and keys in every layer instead");
   v("rotary", c.rotary, "rotary positions");
   v("axial", c.axial, "axial positions");
   v("segments", c.segments, "kinds of segments whose embeddings are added; 0 = none are read",
     at_least(0));
   v("init", c.init,
     "initial values: normal with deviation 0.02; Xavier uniform; the same with word embeddings of "
-    "deviation 1; what the mechanism's paper says, else Xavier uniform");
+    "deviation 1; as in the mechanism's paper, otherwise Xavier uniform");
   v("embedding_width", c.embedding_width,
     "width of word, position and segment embeddings, projected to the model width; 0 = the model "
     "width itself",
     range(0, 65536));
   v("embedding_norm", c.embedding_norm, "a LayerNorm over the sum of the embeddings, as in BERT");
   v("embedding_scale", c.embedding_scale, "multiply word embeddings by the root of their width");
-  v("zero_padding", c.zero_padding, "the embedding of token 0 is zero and stays so");
+  v("zero_padding", c.zero_padding, "the embedding of token 0 is zero and is not trained");
   v("embedding_dropout", c.embedding_dropout, "dropout rate on the embeddings", range(0, 0.99));
   v("block", c.block, "residuals and feed-forward");
   v("attention", c.attention, "the mechanism: a name, a map with its options, or a list by layers");

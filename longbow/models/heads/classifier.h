@@ -15,8 +15,8 @@ template <class V>
 void fields(V& v, ClassifierConfig& c) {
   fields(v, c.encoder);
   v("pooling", c.pooling,
-    "of the tokens before the head; attention reads them with one learned query; none = an answer "
-    "for every token, which data with a target for each token needs");
+    "how token outputs are combined before the head; attention uses one learned query; none = one "
+    "output per token, for data with a target for each token");
   v("pooler", c.pooler,
     "a linear layer and tanh after the pooling; with `pooling: first` it is BERT's");
   v("head", c.head, "width of a hidden layer in the head; 0 = none", at_least(0));

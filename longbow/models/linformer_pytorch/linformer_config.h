@@ -59,7 +59,7 @@ void fields(V& v, LinformerConfig& c) {
   v("w_o_intermediate_dim", c.w_o_intermediate_dim, "inner width of the output projection",
     at_least(1));
   v("decoder_mode", c.decoder_mode, "a second attention in each layer, to embeddings");
-  v("causal", c.causal, "tokens see only what stands before them");
+  v("causal", c.causal, "each token attends only to itself and earlier tokens");
   v("method", c.method, "how a sequence becomes slots");
   v("ff_intermediate", c.ff_intermediate, "width between the layers", at_least(1));
   v("embeddings_size", c.embeddings_size, "tokens of the embeddings; 0 = input_size", at_least(0));

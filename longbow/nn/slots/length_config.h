@@ -29,7 +29,7 @@ void fields(V& v, LengthConfig& c) {
   v("rank", c.rank, "slots that keys and values are projected to", range(1, 65536));
   v("rank_step", c.rank_step, "a layer has this many slots fewer than the one before, at least 1",
     at_least(0));
-  v("max_length", c.max_length, "longest sequence of keys; 0 = what the model is built for",
+  v("max_length", c.max_length, "longest sequence of keys; 0 = the model's max_length",
     at_least(0));
   v("method", c.method, "how a sequence becomes slots");
   v("sharing", c.sharing,

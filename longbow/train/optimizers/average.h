@@ -18,7 +18,7 @@ void fields(V& v, AverageConfig& c) {
     "none",
     range(0, 0.9999999));
   v("ema_corrected", c.ema_corrected,
-    "the initial weights are no part of the average; false: it starts with them");
+    "exclude the initial weights from the average; false: it starts with them");
 }
 
 // A moving average of the weights: a += (1 - decay) (w - a), divided by 1 - decay^steps when

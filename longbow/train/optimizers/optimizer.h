@@ -34,9 +34,10 @@ struct SgdConfig {
 };
 template <class V>
 void fields(V& v, SgdConfig& c) {
-  v("momentum", c.momentum, "share of the last move in the next one", range(0, 0.999999));
-  v("dampening", c.dampening, "share of a gradient that is left out of the next move", range(0, 1));
-  v("nesterov", c.nesterov, "look ahead along the momentum");
+  v("momentum", c.momentum, "momentum factor", range(0, 0.999999));
+  v("dampening", c.dampening, "fraction of each gradient that is not added to the momentum",
+    range(0, 1));
+  v("nesterov", c.nesterov, "Nesterov momentum");
 }
 
 struct AdafactorConfig {
@@ -45,20 +46,23 @@ struct AdafactorConfig {
 };
 template <class V>
 void fields(V& v, AdafactorConfig& c) {
-  v("decay_exponent", c.decay_exponent, "the mean of squares keeps 1 - step^exponent of itself",
+  v("decay_exponent", c.decay_exponent, "the decay of the mean square is 1 - step^exponent",
     range(-1, 0));
   v("epsilon", c.epsilon,
-    "least root of a mean of squares, 0 = the epsilon of the type; transformers: added to the "
+    "lower bound of the root mean square, 0 = the epsilon of the type; transformers: added to the "
     "squares, 0 = 1e-30",
     at_least(0));
-  v("smallest_scale", c.smallest_scale, "least size of a weight that its rate is multiplied by",
-    at_least(0));
-  v("threshold", c.threshold, "largest root mean square of a move before the rate", above(0));
-  v("beta1", c.beta1, "transformers: decay of the mean of the moves; 0 = none", range(0, 0.999999));
-  v("scale_parameter", c.scale_parameter, "transformers: multiply the rate by the weight's size");
+  v("smallest_scale", c.smallest_scale,
+    "lower bound of the parameter scale that multiplies the learning rate", at_least(0));
+  v("threshold", c.threshold, "largest root mean square of an update, before the learning rate",
+    above(0));
+  v("beta1", c.beta1, "transformers: decay of the moving average of updates; 0 = none",
+    range(0, 0.999999));
+  v("scale_parameter", c.scale_parameter,
+    "transformers: multiply the learning rate by the scale of the parameter");
   v("relative_step", c.relative_step,
-    "transformers: the rate is min(0.01, 1 / sqrt(step)); learning_rate and its decay are not "
-    "used");
+    "transformers: the learning rate is min(0.01, 1 / sqrt(step)); learning_rate and its decay are "
+    "not used");
   v("warmup_init", c.warmup_init, "transformers: the 0.01 of relative_step is 1e-6 times the step");
 }
 
@@ -68,9 +72,9 @@ struct RmspropConfig {
 };
 template <class V>
 void fields(V& v, RmspropConfig& c) {
-  v("alpha", c.alpha, "decay of the squared gradient mean", range(0, 0.999999));
-  v("momentum", c.momentum, "share of the last move in the next one", range(0, 0.999999));
-  v("centered", c.centered, "divide by the deviation instead of the root of the squared mean");
+  v("alpha", c.alpha, "decay of the moving average of squared gradients", range(0, 0.999999));
+  v("momentum", c.momentum, "momentum factor", range(0, 0.999999));
+  v("centered", c.centered, "divide by the standard deviation instead of the root mean square");
 }
 
 struct OptimizerConfig {
@@ -86,28 +90,27 @@ struct OptimizerConfig {
 template <class V>
 void fields(V& v, OptimizerConfig& c) {
   v("optimizer", c.optimizer,
-    "what moves the weights: those of PyTorch, and Adafactor also as Hugging Face's transformers "
-    "has it");
+    "the optimiser: those of PyTorch, and Adafactor also as in Hugging Face's transformers");
   v("learning_rate", c.learning_rate, "peak learning rate", above(0));
   v("weight_decay", c.weight_decay,
-    "decoupled in adamw and both adafactors, else added to the gradient; biases, norms and rezero "
-    "scales have none",
+    "decoupled in adamw and both adafactors, otherwise added to the gradient; not applied to "
+    "biases, norms and rezero scales",
     at_least(0));
-  v("beta1", c.beta1, "decay of the mean of the gradients; adamw, adam, nadam, radam",
+  v("beta1", c.beta1, "decay of the moving average of gradients; adamw, adam, nadam, radam",
     range(0, 0.999999));
-  v("beta2", c.beta2, "decay of the mean of their squares; adamw, adam, nadam, radam",
+  v("beta2", c.beta2, "decay of the moving average of squared gradients; adamw, adam, nadam, radam",
     range(0, 0.999999));
-  v("epsilon", c.epsilon, "added to the root of the squared mean", above(0));
+  v("epsilon", c.epsilon, "added to the root mean square in the denominator", above(0));
   v("clip", c.clip,
-    "largest norm of all gradients together; larger ones are scaled down; 0 = no clipping",
-    at_least(0));
-  v("amsgrad", c.amsgrad, "adam, adamw: divide by the largest squared mean so far");
+    "largest global gradient norm; larger gradients are scaled down; 0 = no clipping", at_least(0));
+  v("amsgrad", c.amsgrad, "adam, adamw: divide by the largest mean square so far");
   v("sgd", c.sgd, "options of sgd");
   v("adafactor", c.adafactor, "options of adafactor and adafactor_transformers");
   v("rmsprop", c.rmsprop, "options of rmsprop");
-  v("rate_decay", c.rate_decay, "adagrad: the rate is divided by 1 + this for every step done",
+  v("rate_decay", c.rate_decay,
+    "adagrad: the learning rate is divided by 1 + this times the steps so far", at_least(0));
+  v("momentum_decay", c.momentum_decay, "nadam: how fast the momentum approaches beta1",
     at_least(0));
-  v("momentum_decay", c.momentum_decay, "nadam: how fast the momentum grows to beta1", at_least(0));
 }
 
 // Clips the gradients and moves the weights. What changes from step to step comes as tensors on

@@ -38,13 +38,14 @@ struct OneCycleConfig {
 };
 template <class V>
 void fields(V& v, OneCycleConfig& c) {
-  v("rising", c.rising, "one_cycle: share of the steps that rise; it takes no warmup_steps",
+  v("rising", c.rising,
+    "one_cycle: fraction of the steps in which the rate rises; it takes no warmup_steps",
     range(0.001, 0.999));
   v("start", c.start, "one_cycle: the first rate is the peak divided by this", at_least(1));
   v("end", c.end, "one_cycle: the last rate is the first divided by this", at_least(1));
   v("cosine", c.cosine, "one_cycle: along a cosine; false: along a line");
   v("three_phases", c.three_phases,
-    "one_cycle: fall to the first rate as fast as it rose, then to the last");
+    "one_cycle: return to the first rate as fast as it rose, then fall to the last");
 }
 
 struct ScheduleConfig {
@@ -58,26 +59,25 @@ struct ScheduleConfig {
 };
 template <class V>
 void fields(V& v, ScheduleConfig& c) {
-  v("decay", c.decay,
-    "what the learning rate does after the warm-up; docs/config.md has the formulas");
-  v("warmup_steps", c.warmup_steps, "steps of linear rise to the peak", at_least(0));
-  v("warmup_start", c.warmup_start, "share of the peak that the warm-up rises from", range(0, 1));
+  v("decay", c.decay, "learning-rate schedule after the warmup; docs/config.md has the formulas");
+  v("warmup_steps", c.warmup_steps, "steps of linear warmup to the peak learning rate",
+    at_least(0));
+  v("warmup_start", c.warmup_start, "fraction of the peak at which the warmup starts", range(0, 1));
   v("floor", c.floor,
-    "share of the peak that linear, cosine, polynomial and stable decay and restarts fall to",
+    "fraction of the peak at which linear, cosine, polynomial and stable decay and restarts end",
     range(0, 1));
   v("cycles", c.cycles,
-    "cosine: waves, 0 = half a wave; cosine_restarts: falls of equal length, 0 = one", at_least(0));
-  v("power", c.power, "polynomial: exponent of the share of steps left", above(0));
+    "cosine: number of waves, 0 = half a wave; cosine_restarts: number of equal cycles, 0 = one",
+    at_least(0));
+  v("power", c.power, "polynomial: exponent of the fraction of remaining steps", above(0));
   v("gamma", c.gamma, "step, multi_step, exponential: factor of each drop", range(1e-9, 1));
   v("decay_steps", c.decay_steps,
-    "stable: steps of fall at the end, 0 = a tenth of all; warm_restarts: steps of the first fall, "
-    "which must be given",
+    "stable: steps of the final decay, 0 = a tenth of all; warm_restarts: steps of the first "
+    "cycle, required",
     at_least(0));
-  v("timescale", c.timescale,
-    "inverse_sqrt: steps until the fall is felt; 0 = those of the warm-up", at_least(0));
+  v("timescale", c.timescale, "inverse_sqrt: timescale in steps; 0 = warmup_steps", at_least(0));
   v("every", c.every, "step: counts (of steps or epochs) between drops", at_least(1));
-  v("growth", c.growth, "warm_restarts: each fall takes so many times as long as the last",
-    at_least(1));
+  v("growth", c.growth, "warm_restarts: factor on the length of each further cycle", at_least(1));
   v("milestones", c.milestones,
     "multi_step: counts (of steps or epochs) after which the rate drops", at_least(0));
   v("count", c.count, "what step, multi_step and exponential count");
