@@ -49,8 +49,11 @@ testing::AssertionResult cost_grows_as_promised(const Subject& subject, at::Devi
       const auto what = text_of(mode) + (padded ? ", padded: " : ": ");
       const auto bytes = [](int64_t count) { return static_cast<double>(count); };
       check_growth(what + "operations", once.operations, twice.operations, promises.time, findings);
-      check_growth(what + "bytes allocated", bytes(once.allocated_bytes),
-                   bytes(twice.allocated_bytes), promises.memory, findings);
+      // On a GPU cuBLAS takes 32 MiB from the same allocator for some of its calls and gives them
+      // back: the sum of all allocations is not ours alone, the peak grows by a constant.
+      if (!device.is_cuda())
+        check_growth(what + "bytes allocated", bytes(once.allocated_bytes),
+                     bytes(twice.allocated_bytes), promises.memory, findings);
       check_growth(what + "bytes at the peak", bytes(once.peak_bytes), bytes(twice.peak_bytes),
                    promises.memory, findings);
     }

@@ -87,6 +87,8 @@ Tensor MixerImpl::extend(const Tensor& x, State& state, Context& context) {
   TORCH_CHECK(state.seen.defined(), name(), ": extend before start");
   TORCH_CHECK(x.dim() == 3 && x.size(0) == state.seen.size(0), name(), ": x is ", x.sizes(),
               " for ", state.seen.size(0), " lanes");
+  // A mixer without parameters does not know its device before it sees tokens.
+  state.seen = state.seen.to(x.device());
   const auto keep = context.mask.keep;
   Context inner = context;
   const bool align = context.mask.ragged && keep.defined();
