@@ -284,7 +284,7 @@ TEST(Abc, TheStateIsAsManySlotsWhateverTheLength) {
   Context context;
   mixer->start(state, 2, 1000000, context);
   ASSERT_EQ(state.lane.size(), 3u);
-  EXPECT_EQ(state.lane.at("slot_keys").sizes(), at::IntArrayRef({2, kHeads, 6, 5}));
+  EXPECT_EQ(state.lane.at("slot_keys").sizes(), at::IntArrayRef({2, kHeads, 5, 6}));
   EXPECT_EQ(state.lane.at("slot_values").sizes(), at::IntArrayRef({2, kHeads, 5, 6}));
   EXPECT_EQ(state.lane.at("mass").numel(), 2 * kHeads * 5);
   EXPECT_EQ(state.lane.at("mass").scalar_type(), at::kFloat);

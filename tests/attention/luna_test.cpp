@@ -316,7 +316,7 @@ TEST(Luna, TheStateIsTwoSumsPerHeadWhateverTheLength) {
   Context context;
   mixer->start(state, 2, 1000000, context);
   ASSERT_EQ(state.lane.size(), 2u);
-  EXPECT_EQ(state.lane.at("slot_keys").sizes(), at::IntArrayRef({2, 2, 3, 4}));
+  EXPECT_EQ(state.lane.at("slot_keys").sizes(), at::IntArrayRef({2, 2, 4, 3}));
   EXPECT_EQ(state.lane.at("slot_values").sizes(), at::IntArrayRef({2, 2, 4, 3}));
   EXPECT_EQ(state.lane.at("slot_keys").scalar_type(), at::kFloat);
 }

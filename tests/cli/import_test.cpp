@@ -45,7 +45,7 @@ TEST(ImportCommand, ListsWhatStartsAnewAndWhatIsLeftOut) {
             "left out encoder.layer.1.attention.self.value.bias\n"
             "left out encoder.layer.1.attention.output.dense.weight\n"
             "left out encoder.layer.1.attention.output.dense.bias\n"
-            "starts anew layers.0.mixer.e [4, 10]\n"
+            "starts anew encoder.layers.0.mixer.e [4, 10]\n"
             "ours\n");
 }
 

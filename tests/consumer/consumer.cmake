@@ -58,7 +58,7 @@ endfunction()
 function(build_with_objects_of_build)
   set(layers longbow/CMakeFiles)
   build_targets(CMakeFiles/consumer.dir/main.cpp.o ${layers}/longbow_core.dir/longbow/core/version.cpp.o
-    ${layers}/longbow_attention.dir/longbow/attention/softmax.cpp.o ${layers}/longbow_attention.dir/generated/table.cpp.o)
+    ${layers}/longbow_attention.dir/longbow/attention/softmax.cpp.o ${layers}/longbow_attention.dir/generated/mechanisms.cpp.o)
   file(GLOB_RECURSE objects RELATIVE ${BUILD}/CMakeFiles ${BUILD}/CMakeFiles/longbow_*.dir/*.o)
   foreach(object IN LISTS objects)
     set(place ${folder}/build/${layers}/${object})

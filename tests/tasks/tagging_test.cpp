@@ -114,7 +114,7 @@ TEST(Tagging, ItsResolvedConfigMakesTheSameModel) {
   const auto again = find_objective("tagging").make(tagged(), config, {});
   EXPECT_EQ(to_yaml(again->model_config()), to_yaml(config));
   EXPECT_EQ(again->parameter_count(), task->parameter_count());
-  EXPECT_EQ(to_json(*task->model_card().find("labels")), R"(["O","place","person"])");
+  EXPECT_EQ(to_json(*task->model_card().find("id2label")), R"({"0":"O","1":"place","2":"person"})");
 }
 
 TEST(Tagging, WantsATagForEachToken) {

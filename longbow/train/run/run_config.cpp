@@ -67,11 +67,10 @@ Node with_data_name(Node tree) {
 }  // namespace
 
 RunConfig read_model_config(const Node& root) {
+  if (!root.find("task")) throw UserError(root.place, "task is missing", "write task: listops");
   const auto tree = with_data_name(root);
   auto config = read<RunConfig>(tree);
-  const auto* task = tree.find("task");
-  const Place place = task ? task->place : tree.place;
-  if (!task) throw UserError(place, "task is missing", "write task: listops");
+  const auto place = tree.place_of("task");
   const auto& source = find_data_source(config.task, place, "task");
   if (config.objective.empty()) config.objective = source.objective;
   const auto* objective = tree.find("objective");
