@@ -109,6 +109,23 @@ TEST_P(Alone, AModelAnswersAsItDidBesideItsData) {
 INSTANTIATE_TEST_SUITE_P(Asking, Alone, testing::ValuesIn(kAsked),
                          [](const auto& asked) { return asked.param.name; });
 
+TEST(Asking, AModelOfACsvFileTakesWordsItHasNotSeen) {
+  const Workspace here;
+  fs::create_directories(here.path("data"));
+  here.write("data/train.csv",
+             "text,label\na fine film,good\nfine,good\na dull film,bad\ndull,bad\nvery "
+             "fine,good\nvery dull,bad\na fine one,good\na dull one,bad\n");
+  train_run(here, "run",
+            "{task: csv, data: {path: data, csv: {train: train.csv}}, model: " + kModel +
+                "}, train: {max_steps: 60, learning_rate: 0.01, batch_size: 4, threads: 0}}");
+  fs::remove_all(here.path("data"));
+  here.write("in.txt", "fine\ndull\nextraordinarily fine\n");
+  const auto said = lines_of(answered(here, {"predict", "run", "--file", "in.txt", "--json"}));
+  ASSERT_EQ(said.size(), 3u);
+  EXPECT_NE(said[0].find("\"good\""), std::string::npos) << said[0];
+  EXPECT_NE(said[1].find("\"bad\""), std::string::npos) << said[1];
+}
+
 TEST(Asking, NothingIsGeneratedToOpenAModel) {
   const Workspace here;
   train_run(here, "run", kTinyRecall);

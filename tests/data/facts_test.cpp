@@ -33,6 +33,7 @@ TEST(DataFacts, AreThoseOfTheDataButForItsSamples) {
   splits.second_vocabulary = 12;
   splits.begin = 1;
   splits.end = 2;
+  splits.unknown = 5;
   splits.symbols = {"<pad>", "a", "\"b\"", "ä", "", "e"};
   splits.second_symbols = {"<pad>", "<begin>", "<end>"};
   splits.labels = {"no", "yes"};
@@ -43,6 +44,7 @@ TEST(DataFacts, AreThoseOfTheDataButForItsSamples) {
   EXPECT_EQ(kept.max_length, 3);
   EXPECT_EQ(kept.begin, 1);
   EXPECT_EQ(kept.end, 2);
+  EXPECT_EQ(kept.unknown, 5);
   EXPECT_EQ(kept.symbols, splits.symbols);
   EXPECT_EQ(kept.second_symbols, splits.second_symbols);
   EXPECT_EQ(kept.labels, splits.labels);
@@ -79,7 +81,7 @@ TEST(DataFacts, AFileThatDoesNotFitTogetherIsRefused) {
   EXPECT_EQ(refused("\"classes\": 2", "\"classes\": 3"),
             "vocabulary.json: 2 labels for 3 classes" + hint);
   EXPECT_EQ(refused("\"begin\": 0", "\"begin\": 99999"),
-            "vocabulary.json: begin or end is no id" + hint);
+            "vocabulary.json: begin or end is not an id" + hint);
   EXPECT_EQ(refused("\"first_counts\": [", "\"first_counts\": [0,"),
             "vocabulary.json: first_tokens and first_counts do not fit together" + hint);
   EXPECT_EQ(refused("\"vocabulary\": 9", "\"vocabulary\": 0"),

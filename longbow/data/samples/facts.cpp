@@ -62,7 +62,9 @@ void fields(V& v, Stored& s) {
   v("max_length", splits.max_length, "tokens of the longest sample", range(0, kMost));
   v("begin", splits.begin, "id that begins a target sequence; 0 = none", range(0, kMost));
   v("end", splits.end, "id that ends a target sequence; 0 = none", range(0, kMost));
-  v("symbols", splits.symbols, "by token id; empty: ids stand for themselves");
+  v("unknown", splits.unknown, "id of words outside the vocabulary; 0 = they are refused",
+    range(0, kMost));
+  v("symbols", splits.symbols, "by token id; empty: ids are shown");
   v("second_symbols", splits.second_symbols, "of the second sequences, where they have their own");
   v("labels", splits.labels, "by class, where classes have names");
   v("first_tokens", s.facts.first_tokens, "what training samples begin with");
@@ -83,7 +85,8 @@ void check_stored(const Stored& stored, const std::string& file) {
   if (!splits.labels.empty() && std::ssize(splits.labels) != splits.classes)
     fail(fmt::format("{} labels for {} classes", splits.labels.size(), splits.classes));
   // What begins a text may be an id that no text holds.
-  if (splits.begin > target || splits.end > target) fail("begin or end is no id");
+  if (splits.begin > target || splits.end > target) fail("begin or end is not an id");
+  if (splits.unknown >= splits.vocabulary) fail("unknown is not an id");
   const auto& [all, tokens, counts] = stored.facts;
   const auto is_id = [&](int64_t id) { return id > 0 && id < splits.vocabulary; };
   const auto counted = [](int64_t count) { return count > 0 && count <= kBeginnings; };
