@@ -111,7 +111,7 @@ void configure(ArenaCell& cell, const Node& tree, const Node& attention) {
 void check_folder_name(const std::string& name, const Place& place) {
   check_name("name", name, place);
   if (name.find('/') != std::string::npos)
-    throw UserError(place, fmt::format("name {} is no folder in runs/", quote(name)),
+    throw UserError(place, fmt::format("name {} is not a folder in runs/", quote(name)),
                     "leave out '/', or give a folder with --out");
 }
 

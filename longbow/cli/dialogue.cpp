@@ -18,7 +18,7 @@ std::string greeting(const TrainedModel& model) {
                           texts.longest);
   text += "Tokens have blanks between them: " + texts.read.examples();
   if (texts.hidden > 0)
-    text += fmt::format("; {} stands for one to be guessed", texts.read.text({&texts.hidden, 1}));
+    text += fmt::format("; {} marks a token to predict", texts.read.text({&texts.hidden, 1}));
   return text + "\n";
 }
 

@@ -16,7 +16,7 @@ int run(const ImportCommand& command) {
   fmt::print("kept {} tensors\n", bert.kept);
   for (const auto& name : bert.left_out) fmt::print("left out {}\n", name);
   for (const auto& name : bert.anew)
-    fmt::print("starts anew {} {}\n", name, c10::str(bert.weights.at(name).sizes()));
+    fmt::print("initialised {} {}\n", name, c10::str(bert.weights.at(name).sizes()));
   fmt::print("{}\n", command.out);
   return 0;
 }

@@ -24,7 +24,7 @@ double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-ProgressStyle settled(ProgressStyle style) {
+ProgressStyle resolve_style(ProgressStyle style) {
   if (style != ProgressStyle::automatic) return style;
   return console_is_terminal() ? ProgressStyle::bar : ProgressStyle::plain;
 }
@@ -136,7 +136,7 @@ Progress::Progress(std::string label, int64_t total, ProgressStyle style, Progre
     : impl_(std::make_unique<Impl>()) {
   impl_->label = std::move(label);
   impl_->total = total;
-  impl_->style = settled(style);
+  impl_->style = resolve_style(style);
   impl_->timing = std::move(timing);
   if (!impl_->timing.now) impl_->timing.now = steady_seconds;
   impl_->start = impl_->timing.now();

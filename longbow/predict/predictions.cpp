@@ -55,11 +55,11 @@ std::vector<Node> predictions_of(Task& task, std::shared_ptr<const Dataset> spli
   std::vector<Node> all(static_cast<size_t>(data.size()));
   for_batches(task, data, trained, /*seed=*/0,
               [&](const Batch& batch, const std::vector<int64_t>& indices, const Random& random) {
-                const auto posed = task.posed(batch, random);
-                auto said = task.predict(posed, random);
+                const auto corrupted = task.corrupt(batch, random);
+                auto said = task.predict(corrupted, random);
                 for (size_t row = 0; row < indices.size(); ++row)
                   all[static_cast<size_t>(indices[row])] = with_input(
-                      input_text(task, posed, static_cast<int64_t>(row)), std::move(said[row]));
+                      input_text(task, corrupted, static_cast<int64_t>(row)), std::move(said[row]));
               });
   return all;
 }

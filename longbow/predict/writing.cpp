@@ -55,7 +55,7 @@ void check_prompt_room(const Prompts& prompts, const DecodingConfig& how, int64_
   for (int64_t i = 0; i < prompts.data->size(); ++i)
     if (const auto room = holds - prompts.data->length(i) + 1; how.max_length > room)
       throw UserError(prompts.places[static_cast<size_t>(i)],
-                      fmt::format("{} tokens to be written behind {}, but there is room for {}",
+                      fmt::format("{} tokens to generate after {}, but there is room for {}",
                                   how.max_length, prompts.data->length(i), room),
                       "lower --max-length, or train with a larger model.max_length");
 }

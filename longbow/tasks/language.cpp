@@ -7,9 +7,9 @@
 
 namespace longbow {
 
-Outcome worded(const Tensor& logits, const Tensor& targets, int64_t samples,
-               const TaskOptions& options, bool training) {
-  auto outcome = classified(logits, targets, samples, options, training);
+Outcome language_loss(const Tensor& logits, const Tensor& targets, int64_t samples,
+                      const TaskOptions& options, bool training) {
+  auto outcome = classification_loss(logits, targets, samples, options, training);
   auto& nats = outcome.sums["nats"] = outcome.sums.at("loss");
   if (options.normalise == Normalise::targets && !(training && options.label_smoothing > 0))
     return outcome;

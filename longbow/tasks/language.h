@@ -4,9 +4,10 @@
 
 namespace longbow {
 
-// classified(), and "nats": the negative log-likelihood of all targets alike and without smoothing.
-Outcome worded(const Tensor& logits, const Tensor& targets, int64_t samples,
-               const TaskOptions& options, bool training);
+// classification_loss(), and "nats": the negative log-likelihood of all targets alike and without
+// smoothing.
+Outcome language_loss(const Tensor& logits, const Tensor& targets, int64_t samples,
+                      const TaskOptions& options, bool training);
 
 // What follows each token of a row, kIgnore behind the last: [B, N] -> [B, N].
 Tensor next_tokens(const Tensor& tokens, const Tensor& lengths);

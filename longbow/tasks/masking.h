@@ -14,9 +14,9 @@ struct MaskingConfig {
 };
 template <class V>
 void fields(V& v, MaskingConfig& c) {
-  v("share", c.share, "share of the tokens that must be guessed", range(1e-6, 1));
-  v("masked", c.masked, "share of those that the mask token stands for", range(0, 1));
-  v("random", c.random, "share of those that a random token stands for; the rest stays",
+  v("share", c.share, "fraction of the tokens that are predicted", range(1e-6, 1));
+  v("masked", c.masked, "fraction of those that are replaced by the mask token", range(0, 1));
+  v("random", c.random, "fraction of those that are replaced by a random token; the rest is kept",
     range(0, 1));
   v("first_token", c.first_token, "ids below this are special: never hidden, never drawn",
     at_least(1));

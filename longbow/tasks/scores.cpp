@@ -23,9 +23,9 @@ double macro_f1(const Tensor& tallies) {
   return classes == 0 ? 0 : (2 * hits / seen.clamp_min(1)).sum().item<double>() / classes;
 }
 
-Outcome tallied(const Tensor& logits, const Batch& batch, const TaskOptions& options,
-                bool training) {
-  auto outcome = classified(logits, batch.targets, batch.samples, options, training);
+Outcome tallied_loss(const Tensor& logits, const Batch& batch, const TaskOptions& options,
+                     bool training) {
+  auto outcome = classification_loss(logits, batch.targets, batch.samples, options, training);
   if (!training) outcome.sums["tallies"] = class_tallies(logits, batch.targets);
   return outcome;
 }

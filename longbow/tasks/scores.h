@@ -14,9 +14,9 @@ enum class ClassMetric { accuracy, macro_f1 };
 constexpr std::array<std::string_view, 2> names_of(ClassMetric) {
   return {"accuracy", "macro_f1"};
 }
-// classified(), and the "tallies" while evaluating.
-Outcome tallied(const Tensor& logits, const Batch& batch, const TaskOptions& options,
-                bool training);
+// classification_loss(), and the "tallies" while evaluating.
+Outcome tallied_loss(const Tensor& logits, const Batch& batch, const TaskOptions& options,
+                     bool training);
 // Accuracy, macro F1 (where there are "tallies") and loss.
 std::vector<Metric> class_metrics(const Tensors& sums, ClassMetric first);
 

@@ -27,7 +27,7 @@ Texts Task::texts() const {
 std::vector<Node> Task::predict(const Batch&, const Random&) {
   TORCH_CHECK(false, "predict: the task does not predict");
 }
-Batch Task::posed(const Batch& batch, const Random&) const {
+Batch Task::corrupt(const Batch& batch, const Random&) const {
   return batch;
 }
 Decoded Task::write(const Batch&, const DecodingConfig&, const Random&) {
@@ -44,8 +44,8 @@ Context Task::context_of(const Batch& batch, const Random& random) const {
           .maps = maps_};
 }
 
-Outcome classified(const Tensor& logits, const Tensor& targets, int64_t samples,
-                   const TaskOptions& options, bool training) {
+Outcome classification_loss(const Tensor& logits, const Tensor& targets, int64_t samples,
+                            const TaskOptions& options, bool training) {
   const auto rows = logits.flatten(0, -2), wanted = targets.flatten();
   const auto counted = wanted != kIgnore;
   auto loss = at::cross_entropy_loss(rows.to(wide(rows)), wanted, {}, at::Reduction::None, kIgnore,

@@ -68,7 +68,7 @@ class Task {
   // What it says of each sample: a map in the order to be shown, "target" last where one is known.
   virtual std::vector<Node> predict(const Batch& batch, const Random& random);
   // Samples of a split as an evaluation asks about them, with tokens hidden or replaced.
-  virtual Batch posed(const Batch& batch, const Random& random) const;
+  virtual Batch corrupt(const Batch& batch, const Random& random) const;
   // What it writes behind each prompt or for each source, and how unless told otherwise.
   virtual Decoded write(const Batch& batch, const DecodingConfig& how, const Random& random);
   virtual const DecodingConfig& decoding() const;
@@ -139,8 +139,8 @@ void fit_length(int64_t& max_length, const Splits& splits, int64_t bucket);
 
 // Cross-entropy of logits [..., K] at targets [...] (kIgnore: none), with the sums "loss",
 // "weight", "correct" and "count".
-Outcome classified(const Tensor& logits, const Tensor& targets, int64_t samples,
-                   const TaskOptions& options, bool training);
+Outcome classification_loss(const Tensor& logits, const Tensor& targets, int64_t samples,
+                            const TaskOptions& options, bool training);
 
 // What modules add to the loss is a mean already: it counts once for everything counted.
 Outcome with_extra_loss(Outcome outcome, const Context& context);

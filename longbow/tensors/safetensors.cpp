@@ -99,10 +99,10 @@ class SafeReader {
 
   std::map<std::string, std::string> metadata(const Node& node) const {
     std::map<std::string, std::string> values;
-    if (!node.is_map()) fail("the metadata is no map of strings");
+    if (!node.is_map()) fail("the metadata is not a map of strings");
     for (const auto& [key, value] : node.entries) {
       if (!value.is_scalar() || !value.quoted)
-        fail(c10::str("metadata ", quote(key), " is no string"));
+        fail(c10::str("metadata ", quote(key), " is not a string"));
       values[key] = value.text;
     }
     return values;
@@ -114,7 +114,7 @@ class SafeReader {
         fail(name, c10::str("unknown key ", quote(key)));
     const Node* dtype = node.find("dtype");
     if (!dtype || !dtype->is_scalar() || !dtype->quoted)
-      fail(name, "dtype is missing or no string");
+      fail(name, "dtype is missing or not a string");
     auto type = std::find_if(kTypes.begin(), kTypes.end(),
                              [&](const Type& t) { return t.name == dtype->text; });
     if (type == kTypes.end()) fail(name, c10::str("dtype ", quote(dtype->text), " is unknown"));
@@ -130,7 +130,7 @@ class SafeReader {
   std::vector<int64_t> sizes(const std::string& name, const Node& node,
                              const std::string& key) const {
     const Node* list = node.find(key);
-    if (!list || !list->is_list()) fail(name, key + " is missing or no list");
+    if (!list || !list->is_list()) fail(name, key + " is missing or not a list");
     std::vector<int64_t> values;
     for (const auto& item : list->items) {
       values.push_back(as_integer(item, c10::str("tensor ", quote(name), ": ", key)));

@@ -22,7 +22,7 @@ using Entries = std::map<std::string, std::pair<std::string, Place>>;
 // Files lie beside the index: nothing else may be read through it.
 std::string file_name(const std::string& tensor, const Node& entry) {
   if (!entry.is_scalar() || !entry.quoted)
-    throw UserError(entry.place, "the file of tensor " + quote(tensor) + " is no string");
+    throw UserError(entry.place, "the file of tensor " + quote(tensor) + " is not a string");
   const auto& name = entry.text;
   if (!is_file_name(name))
     throw UserError(entry.place, "the file of tensor " + quote(tensor) + " is " + quote(name),
@@ -35,7 +35,7 @@ Entries read_index(const std::string& index) {
   const auto* map = tree.find("weight_map");
   if (!map || !map->is_map() || map->entries.empty())
     throw UserError(tree.place_of("weight_map"),
-                    "weight_map is missing, empty or no map of tensors to files",
+                    "weight_map is missing, empty or not a map of tensors to files",
                     "not an index of safetensors files");
   Entries entries;
   for (const auto& [tensor, entry] : map->entries)

@@ -87,7 +87,7 @@ TEST(ArenaPlan, TheNameOfAnArenaStaysInRuns) {
   };
   EXPECT_EQ(refused("a b"), "");
   EXPECT_EQ(refused("../../x"),
-            "arena.yaml:1: name '../../x' is no folder in runs/; leave out "
+            "arena.yaml:1: name '../../x' is not a folder in runs/; leave out "
             "'/', or give a folder with --out");
   EXPECT_EQ(refused(".."), "arena.yaml:1: name '..' names nothing; write a word");
 }

@@ -259,7 +259,7 @@ mechanisms: [softmax]
     EXPECT_EQ(rows.at("wild").at("status"), "FAIL");
     EXPECT_TRUE(rows.at("wild").at("score").is_null());
     EXPECT_EQ(rows.at("tame").at("status"), "ok");
-    // What longbow 0.1.0 wrote is no JSON number, and is made again.
+    // What longbow 0.1.0 wrote is not a JSON number, and is made again.
     if (round == 1)
       here.write("out/cells/wild/softmax/seed-1/results.json", "{\"score\": \".inf\"}");
   }

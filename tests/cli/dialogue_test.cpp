@@ -37,7 +37,7 @@ TEST(Dialogue, PredictAnswersEachLineAndGoesOnAfterAMistake) {
   for (const auto* part :
        {"classification on listops: type a sequence of up to 32 tokens and press Enter; Ctrl-D "
         "ends.\nTokens have blanks between them: ",
-        "> stdin:2: token 3, 'x', is no symbol of the data; ",
+        "> stdin:2: token 3, 'x', is not a symbol of the data; ",
         "> stdin:3: there are no tokens; a line is one input\n",
         "> stdin:5: 42 tokens, but the model holds 32; shorten the line, or train with a larger "
         "model.max_length\n"})

@@ -94,9 +94,10 @@ TEST(GenerateCommand, SaysInOneLineWhatIsWrong) {
     flags.insert(flags.begin(), {"generate", "run"});
     return error_line(here, flags);
   };
-  EXPECT_EQ(refused({"--prompt", "w0 x"}),
-            "--prompt: token 2, 'x', is no symbol of the data; its symbols are w0, w1, w2, w3, w4, "
-            "w5, w6, w7");
+  EXPECT_EQ(
+      refused({"--prompt", "w0 x"}),
+      "--prompt: token 2, 'x', is not a symbol of the data; its symbols are w0, w1, w2, w3, w4, "
+      "w5, w6, w7");
   EXPECT_EQ(refused({"--prompt", ""}), "--prompt: there are no tokens; a line is one input");
   EXPECT_EQ(refused({"--prompt", "w0", "--count", "2"}),
             "--count: says how many texts to begin, but there is a prompt; --method sample with "
@@ -104,7 +105,7 @@ TEST(GenerateCommand, SaysInOneLineWhatIsWrong) {
   EXPECT_EQ(refused({"--prompt", "w0", "--file", "-"}),
             "--prompt: --file is given too; leave one of them out");
   EXPECT_EQ(refused({"--prompt", "w0 w1 w2", "--max-length", "15"}),
-            "--prompt: 15 tokens to be written behind 3, but there is room for 14; lower "
+            "--prompt: 15 tokens to generate after 3, but there is room for 14; lower "
             "--max-length, or train with a larger model.max_length");
   std::string predicted;
   for (const auto& objective : objectives())

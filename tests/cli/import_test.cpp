@@ -45,7 +45,7 @@ TEST(ImportCommand, ListsWhatStartsAnewAndWhatIsLeftOut) {
             "left out encoder.layer.1.attention.self.value.bias\n"
             "left out encoder.layer.1.attention.output.dense.weight\n"
             "left out encoder.layer.1.attention.output.dense.bias\n"
-            "starts anew encoder.layers.0.mixer.e [4, 10]\n"
+            "initialised encoder.layers.0.mixer.e [4, 10]\n"
             "ours\n");
 }
 
@@ -92,7 +92,7 @@ TEST(ImportCommand, TrainingStartsFromWhatWasImported) {
   outcome = here.run({"train", "tiny.yaml", "--set", "start.from=bert", "--out", "run"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(outcome.err.find("39 tensors of " + here.path("bert").string() +
-                             " moved; left behind: pooler.*; starts anew: output.*"),
+                             " moved; not used: pooler.*; initialised randomly: output.*"),
             std::string::npos)
       << outcome.err;
   EXPECT_TRUE(outcome.out.starts_with("linformer on recall: ")) << outcome.out;
@@ -114,7 +114,7 @@ TEST(ImportCommand, TrainingStartsFromWhatWasImported) {
   EXPECT_EQ(outcome.code, 2);
   EXPECT_EQ(outcome.err,
             "longbow: --set start.from: start.from '" + here.path("bert").string() +
-                "' is no folder; name one that `longbow train` or `longbow import` wrote\n");
+                "' is not a folder; name one that `longbow train` or `longbow import` wrote\n");
 }
 
 TEST(ImportCommand, AnotherMechanismTrainsWithTheProjectionsBitForBit) {

@@ -84,7 +84,7 @@ std::vector<Slip> slips(const Workspace& here) {
        "run.yaml:3: data.name is 'listops', but the task is 'recall'; leave data.name out"},
       {"start", "seed: 5", "start: {from: nowhere}",
        "run.yaml:21: start.from '" + here.path("nowhere").string() +
-           "' is no folder; name one that `longbow train` or `longbow import` wrote"},
+           "' is not a folder; name one that `longbow train` or `longbow import` wrote"},
       {"freeze", "seed: 5", "start: {freeze: 1}",
        "run.yaml:21: start.from is missing; it names the folder of the weights"},
       {"pretrain", "seed: 5", "pretrain: {objective: classification}",

@@ -171,8 +171,8 @@ TEST(PredictCommand, SaysInOneLineWhatIsWrong) {
             "run: is a run of classification; generate needs one of causal_lm; ask this one with "
             "`longbow predict`");
   here.write("in.txt", "k1 v1\nk1 q9\n");
-  EXPECT_EQ(error_line(here, {"predict", "run", "--file", "in.txt"}).substr(0, 45),
-            "in.txt:2: token 2, 'q9', is no symbol of the ");
+  EXPECT_EQ(error_line(here, {"predict", "run", "--file", "in.txt"}).substr(0, 48),
+            "in.txt:2: token 2, 'q9', is not a symbol of the ");
 }
 
 }  // namespace

@@ -104,7 +104,7 @@ TEST(TranslateCommand, SaysInOneLineWhatIsWrong) {
     return error_line(here, all);
   };
   EXPECT_EQ(refused("s0 s1\ns0 ss1\n"),
-            "in.txt:2: token 2, 'ss1', is no symbol of the data; did you mean 's1'?");
+            "in.txt:2: token 2, 'ss1', is not a symbol of the data; did you mean 's1'?");
   EXPECT_EQ(refused("s0\n\ns1\n"), "in.txt:2: there are no tokens; a line is one input");
   EXPECT_EQ(refused("s0\ts1\n"), "in.txt:1: a TAB too many; an input is one sequence");
   EXPECT_EQ(refused("s0 s0 s0 s0 s0 s0 s0\n"),

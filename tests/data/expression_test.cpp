@@ -92,8 +92,8 @@ TEST(Expression, SaysWhatIsWrongWithItsText) {
 
 TEST(Expression, RefusesTokensThatAreNone) {
   auto error = [](std::vector<int32_t> tokens) { return error_of([&] { expression_of(tokens); }); };
-  EXPECT_EQ(error({2, 8, 0, 5}), "ListOps token 3 (id 0) is no symbol");
-  EXPECT_EQ(error({2, 16, 5}), "ListOps token 2 (id 16) is no symbol");
+  EXPECT_EQ(error({2, 8, 0, 5}), "ListOps token 3 (id 0) is not a symbol");
+  EXPECT_EQ(error({2, 16, 5}), "ListOps token 2 (id 16) is not a symbol");
   EXPECT_EQ(error({8, 8}), "ListOps token 2 (id 8) follows a complete expression");
   EXPECT_EQ(error({2, 5}), "ListOps token 2 (id 5) closes an operator without arguments");
   EXPECT_EQ(error({2, 8}), "2 ListOps tokens end inside an expression");

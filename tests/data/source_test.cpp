@@ -156,7 +156,7 @@ TEST(Source, DoesNotCutTheQueriesOfRecall) {
   auto config = small("recall");
   config.max_tokens = 40;
   EXPECT_EQ(error_of([&] { load_data(config); }),
-            "max_tokens 40 would cut recall samples of up to 49 tokens; their queries stand at the "
+            "max_tokens 40 would cut recall samples of up to 49 tokens; their queries are at the "
             "end; lower pairs or queries instead");
 }
 

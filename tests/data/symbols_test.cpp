@@ -46,14 +46,15 @@ TEST(Symbols, GiveExamplesOfThemselves) {
 
 TEST(Symbols, SayWhichWordIsUnknown) {
   EXPECT_EQ(refused(Symbols({"<pad>", "word", "other"}, 3), "other wrod"),
-            "in.txt:3: token 2, 'wrod', is no symbol of the data; did you mean 'word'?");
+            "in.txt:3: token 2, 'wrod', is not a symbol of the data; did you mean 'word'?");
   EXPECT_EQ(refused(Symbols({"<pad>", "a", "b"}, 3), "\x01zzzz"),
-            "in.txt:3: token 1, '\\x01zzzz', is no symbol of the data; its symbols are a, b");
+            "in.txt:3: token 1, '\\x01zzzz', is not a symbol of the data; its symbols are a, b");
   std::vector<std::string> many(20, "");
   for (size_t i = 0; i < many.size(); ++i) many[i] = "w" + std::to_string(i);
-  EXPECT_EQ(refused(Symbols(many, 20), "some"),
-            "in.txt:3: token 1, 'some', is no symbol of the data; its symbols are w1, w2, w3, w4, "
-            "w5, w6, w7, w8, …");
+  EXPECT_EQ(
+      refused(Symbols(many, 20), "some"),
+      "in.txt:3: token 1, 'some', is not a symbol of the data; its symbols are w1, w2, w3, w4, "
+      "w5, w6, w7, w8, …");
   EXPECT_NE(refused(Symbols({"<pad>", "a"}, 2), "<pad>"), "") << "padding is no symbol";
 }
 

@@ -112,8 +112,9 @@ TEST(TrainedModel, TranslatesFromItsFolderAlone) {
   auto model = open_model(folder);
   const auto text = model.translate("s1 s2");
   EXPECT_EQ(model.translate("s1 s2"), text);
-  EXPECT_EQ(error_of([&] { model.translate("s1 x"); }),
-            "source: token 2, 'x', is no symbol of the data; its symbols are s0, s1, s2, s3, s4");
+  EXPECT_EQ(
+      error_of([&] { model.translate("s1 x"); }),
+      "source: token 2, 'x', is not a symbol of the data; its symbols are s0, s1, s2, s3, s4");
 }
 
 TEST(TrainedModel, AnswersToTheCommandOfItsObjectiveOnly) {

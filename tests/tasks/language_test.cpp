@@ -21,7 +21,7 @@ double sum(const Outcome& outcome, const std::string& name) {
 }
 
 TEST(Language, CountsNatsWordsAndHits) {
-  const auto got = worded(logits(2, 3), targets({0, 1, kIgnore, 2, 0, 0}, 2), 2, {}, false);
+  const auto got = language_loss(logits(2, 3), targets({0, 1, kIgnore, 2, 0, 0}, 2), 2, {}, false);
   const double want = 3 * std::log(2) + 2 * std::log(4);
   EXPECT_NEAR(got.loss.item<double>(), want, 1e-12);
   EXPECT_NEAR(sum(got, "nats"), want, 1e-12);
@@ -30,8 +30,8 @@ TEST(Language, CountsNatsWordsAndHits) {
 }
 
 TEST(Language, PerplexityOverUnevenBatchesWeighsTokens) {
-  const auto one = worded(logits(1, 1), targets({0}, 1), 1, {}, false);
-  const auto three = worded(logits(1, 3), targets({1, 2, 1}, 1), 1, {}, false);
+  const auto one = language_loss(logits(1, 1), targets({0}, 1), 1, {}, false);
+  const auto three = language_loss(logits(1, 3), targets({1, 2, 1}, 1), 1, {}, false);
   Tensors sums;
   for (const auto& [name, value] : one.sums) sums[name] = value + three.sums.at(name);
   const auto metrics = word_metrics(sums);
@@ -48,7 +48,7 @@ TEST(Language, PerplexityOverUnevenBatchesWeighsTokens) {
 TEST(Language, PerplexityKnowsNeitherSmoothingNorSampleWeights) {
   const TaskOptions options = {.normalise = Normalise::samples, .label_smoothing = 0.3};
   const auto got =
-      worded(logits(2, 3), targets({0, kIgnore, kIgnore, 1, 2, 1}, 2), 2, options, true);
+      language_loss(logits(2, 3), targets({0, kIgnore, kIgnore, 1, 2, 1}, 2), 2, options, true);
   EXPECT_NEAR(word_metrics(got.sums)[0].value, std::pow(128, 0.25), 1e-12);
   EXPECT_EQ(sum(got, "weight"), 2);
   EXPECT_GT(std::abs(sum(got, "loss") - sum(got, "nats")), 0.1);

@@ -93,7 +93,7 @@ Batch batch_from(const Task& task) {
 
 std::vector<Node> posed_and_predicted(Task& task, const Batch& batch, const Random& random) {
   const at::NoGradGuard no_grad;
-  return task.predict(task.posed(batch, random), random);
+  return task.predict(task.corrupt(batch, random), random);
 }
 
 double metric(const Task& task, const Outcome& outcome, const std::string& name) {

@@ -184,9 +184,9 @@ TEST(Safetensors, MistakesNameTheFileTheTensorAndTheReason) {
   EXPECT_EQ(one(R"({"dtype":"F33","shape":[2],"data_offsets":[0,8]})"),
             "w.safetensors: tensor 'a': dtype 'F33' is unknown" + end);
   EXPECT_EQ(one(R"({"shape":[2],"data_offsets":[0,8]})"),
-            "w.safetensors: tensor 'a': dtype is missing or no string" + end);
+            "w.safetensors: tensor 'a': dtype is missing or not a string" + end);
   EXPECT_EQ(one(R"({"dtype":"F32","data_offsets":[0,8]})"),
-            "w.safetensors: tensor 'a': shape is missing or no list" + end);
+            "w.safetensors: tensor 'a': shape is missing or not a list" + end);
   EXPECT_EQ(one(R"({"dtype":"F32","shape":[2],"data_offsets":[0,8,9]})"),
             "w.safetensors: tensor 'a': data_offsets has 3 numbers, not 2" + end);
   EXPECT_EQ(one(R"({"dtype":"F32","shape":[-2],"data_offsets":[0,8]})"),
@@ -215,9 +215,9 @@ TEST(Safetensors, MistakesNameTheFileTheTensorAndTheReason) {
   EXPECT_EQ(one(R"({"dtype":"F32","shape":[2],"data_offsets":[0,8],"x":1})"),
             "w.safetensors: tensor 'a': unknown key 'x'" + end);
   EXPECT_EQ(refused(with_header("{\"__metadata__\":[]}", "")),
-            "w.safetensors: the metadata is no map of strings" + end);
+            "w.safetensors: the metadata is not a map of strings" + end);
   EXPECT_EQ(refused(with_header("{\"__metadata__\":{\"a\":1}}", "")),
-            "w.safetensors: metadata 'a' is no string" + end);
+            "w.safetensors: metadata 'a' is not a string" + end);
 }
 
 TEST(Safetensors, ReadsThePublishedFilesExactly) {
@@ -269,9 +269,9 @@ const std::map<std::string, std::string> kReasons = {
     {"header_not_json", "not valid JSON: a key in double quotes is expected"},
     {"header_not_utf8", "not valid JSON: not UTF-8"},
     {"header_two_objects", "not valid JSON: text after the end of the value"},
-    {"metadata_is_list", "the metadata is no map of strings"},
-    {"metadata_not_string", "metadata 'n' is no string"},
-    {"missing_offsets", "tensor 'a': data_offsets is missing or no list"},
+    {"metadata_is_list", "the metadata is not a map of strings"},
+    {"metadata_not_string", "metadata 'n' is not a string"},
+    {"missing_offsets", "tensor 'a': data_offsets is missing or not a list"},
     {"nested_json", "not valid JSON: nested deeper than 100 levels"},
     {"offset_negative", "tensor 'a': data_offsets holds -8"},
     {"offset_past_end", "tensor 'a': ends at byte 8 of 4"},
@@ -282,7 +282,7 @@ const std::map<std::string, std::string> kReasons = {
     {"shape_negative", "tensor 'a': shape holds -2"},
     {"shape_overflow", "tensor 'a': the shape overflows 64 bits"},
     {"shape_overflow_to_right_size", "tensor 'a': the shape overflows 64 bits"},
-    {"shape_string", "tensor 'a': shape is missing or no list"},
+    {"shape_string", "tensor 'a': shape is missing or not a list"},
     {"short_length_field", "5 bytes are too few for a header"},
     {"size_mismatch", "tensor 'a': the shape needs 12 bytes, the offsets give 8"},
     {"trailing_bytes", "4 bytes follow the last tensor"},

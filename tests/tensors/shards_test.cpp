@@ -61,7 +61,8 @@ TEST_F(Shards, AreOneSetOfTensors) {
 
 TEST_F(Shards, AnIndexMustMapTensorsToFilesBesideIt) {
   const std::string none =
-      ": weight_map is missing, empty or no map of tensors to files; not an index of safetensors "
+      ": weight_map is missing, empty or not a map of tensors to files; not an index of "
+      "safetensors "
       "files";
   EXPECT_EQ(error("weight_map", "weights"), index + ":1" + none);
   write_file(index, R"({"weight_map": {}})");
@@ -69,11 +70,11 @@ TEST_F(Shards, AnIndexMustMapTensorsToFilesBesideIt) {
   write_file(index, R"({"weight_map": ["one.safetensors"]})");
   EXPECT_EQ(error_of([&] { load_shards(index); }), index + ":1" + none);
   EXPECT_EQ(error("\"two.safetensors\"", "2"),
-            index + ":5: the file of tensor 'b.bias' is no string");
+            index + ":5: the file of tensor 'b.bias' is not a string");
   EXPECT_EQ(error("\"two.safetensors\"", "null"),
-            index + ":5: the file of tensor 'b.bias' is no string");
+            index + ":5: the file of tensor 'b.bias' is not a string");
   EXPECT_EQ(error("\"two.safetensors\"", "[\"two.safetensors\"]"),
-            index + ":5: the file of tensor 'b.bias' is no string");
+            index + ":5: the file of tensor 'b.bias' is not a string");
   for (const std::string name : {"../two.safetensors", "/etc/passwd", "x/two.safetensors", "..",
                                  ".", "", "x\\\\two.safetensors", "two\\u0000.safetensors"}) {
     const auto said = error("two.safetensors", name);

@@ -59,8 +59,8 @@ class NextWord : public Lecture {
   Part& model() override { return *net_; }
   Outcome run(const Batch& batch, const Random& random) override {
     const auto logits = (*net_)(batch.tokens, {.random = random});
-    return classified(logits, next_tokens(batch.tokens, batch.lengths), batch.samples, options_,
-                      false);
+    return classification_loss(logits, next_tokens(batch.tokens, batch.lengths), batch.samples,
+                               options_, false);
   }
 
  private:
@@ -77,7 +77,7 @@ class Reversal : public Lecture {
     const auto begin = at::full({batch.samples, 1}, splits_.begin, known.options());
     const auto logits = (*net_)(batch.tokens, at::cat({begin, known}, 1),
                                 {.input_mask = batch.tokens != 0, .random = random});
-    return classified(logits, batch.second, batch.samples, options_, false);
+    return classification_loss(logits, batch.second, batch.samples, options_, false);
   }
 
  private:

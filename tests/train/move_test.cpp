@@ -27,7 +27,7 @@ TEST(Move, TakesTheEncoderByNameAndListsTheRest) {
   const auto result = move_weights(from, to, {.source = "the pretraining"});
   EXPECT_EQ(result.text(),
             "2 tensors of the pretraining moved; cut to the rows wanted: encoder.embedding.words; "
-            "left behind: encoder.layers.0.mixer.e, encoder.norm.count, head.*; starts anew: "
+            "not used: encoder.layers.0.mixer.e, encoder.norm.count, head.*; initialised randomly: "
             "encoder.layers.0.mixer.e, encoder.norm.count, head.*, output.*");
   EXPECT_NEAR_TENSOR(to.at("encoder.embedding.words"), counted(3), kExact);
   EXPECT_NEAR_TENSOR(to.at("encoder.norm.weight"), at::ones({2}), kExact);
@@ -50,7 +50,7 @@ TEST(Move, GivesTablesTheRowsThatAreWanted) {
                          {"encoder.embedding.segments", at::full({2, 2}, -2.0)}};
   auto to = fresh;
   EXPECT_EQ(move_weights(from, to, {.source = "a run"}).text(),
-            "2 tensors of a run moved; with more rows, which start anew: "
+            "2 tensors of a run moved; with more rows, initialised randomly: "
             "encoder.embedding.positions, encoder.embedding.segments");
   EXPECT_NEAR_TENSOR(to.at("encoder.embedding.positions"),
                      at::cat({counted(2), at::full({3, 2}, -1.0)}), kExact);
@@ -61,7 +61,7 @@ TEST(Move, GivesTablesTheRowsThatAreWanted) {
 
   to = fresh;
   EXPECT_EQ(move_weights(from, to, {.source = "a run", .tile = true}).text(),
-            "2 tensors of a run moved; with more rows, which start anew: "
+            "2 tensors of a run moved; with more rows, initialised randomly: "
             "encoder.embedding.segments; repeated for more rows: encoder.embedding.positions");
   EXPECT_NEAR_TENSOR(to.at("encoder.embedding.positions"),
                      at::cat({counted(2), counted(2), counted(1)}), kExact);

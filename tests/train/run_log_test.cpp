@@ -74,7 +74,7 @@ TEST(RunLog, NamesDamagedLinesAndLeavesThemOut) {
   EXPECT_EQ(read_file(file), first + third);
   std::string want;
   for (const auto* line : {"2", "4", "5"})
-    want += "warning: " + file + ":" + line + ": is no line of metrics and is left out\n";
+    want += "warning: " + file + ":" + line + ": is not a line of metrics and is ignored\n";
   EXPECT_EQ(written, want) << "a line that a kill has cut short is nothing to tell";
 }
 

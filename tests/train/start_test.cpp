@@ -227,9 +227,10 @@ TEST(Start, MistakesSayWhatDoesNotFit) {
   EXPECT_EQ(error(from, "{heads: 4}"),
             "run.yaml:5: model.heads is 4, but that of " + name + " is 2; leave it out");
   EXPECT_EQ(error(from, "{width: 8, heads: 2, embedding_width: 8, head_width: 4}"), "");
-  EXPECT_EQ(error("{from: " + folder + "/nowhere}"),
-            "run.yaml:4: start.from '" + folder +
-                "/nowhere' is no folder; name one that `longbow train` or `longbow import` wrote");
+  EXPECT_EQ(
+      error("{from: " + folder + "/nowhere}"),
+      "run.yaml:4: start.from '" + folder +
+          "/nowhere' is not a folder; name one that `longbow train` or `longbow import` wrote");
   EXPECT_EQ(error("{from: " + folder + "}"),
             folder + ": is not a model folder: config.json is missing");
   EXPECT_EQ(error("{freeze: 1}"),
@@ -299,7 +300,7 @@ TEST(Start, TheFolderIsNotNeededOnceTheRunHasBegun) {
   // Before the first checkpoint there is nothing else to start from.
   EXPECT_TRUE(error_of([&] {
                 run(read_run_config(load_config(early + "/config.yaml")), early, true);
-              }).starts_with("start.from '" + folder + "/bert' is no folder"));
+              }).starts_with("start.from '" + folder + "/bert' is not a folder"));
 }
 
 TEST(Start, AnotherFolderIsNotReadWithTheNotesOfTheFirst) {

@@ -35,7 +35,7 @@ int32_t Symbols::id_of(const std::string& word, size_t number, const Place& plac
   for (const auto& [name, id] : ids_) known.push_back(name);
   const auto near = nearest(word, known);
   throw UserError(
-      place, fmt::format("token {}, {}, is no symbol of the data", number, excerpt(word)),
+      place, fmt::format("token {}, {}, is not a symbol of the data", number, excerpt(word)),
       near.empty() ? "its symbols are " + examples() : fmt::format("did you mean '{}'?", near));
 }
 

@@ -20,7 +20,7 @@ void fields(V& v, NeedleConfig& c) {
   v("length", c.length, "tokens of a sequence", range(2, 1e6));
   v("length_min", c.length_min, "fewest tokens, their number then varies; 0 = always `length`",
     range(0, 1e6));
-  v("width", c.width, "most answer words behind the marker", range(1, 1e6));
+  v("width", c.width, "most answer words after the marker", range(1, 1e6));
   v("noise", c.noise, "share of the tokens elsewhere that are answer words too", range(0, 1));
 }
 

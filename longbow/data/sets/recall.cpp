@@ -227,8 +227,7 @@ DataSource recall_data_set() {
       [](const DataConfig& config, const RecallConfig& options) {
         auto splits =
             config.path.empty() ? make_recall(options, config.seed) : load_recall(config.path);
-        refuse_cut(config, splits,
-                   "their queries stand at the end; lower pairs or queries instead");
+        refuse_cut(config, splits, "their queries are at the end; lower pairs or queries instead");
         return splits;
       },
       write_recall);

@@ -68,8 +68,8 @@ class CausalLm : public TaskOf<CausalLmConfig, LanguageModel> {
 
  private:
   Outcome outcome(const Batch& batch, Context& context) override {
-    return worded((*model_)(batch.tokens, context), next_tokens(batch.tokens, batch.lengths),
-                  batch.samples, options_, model_->is_training());
+    return language_loss((*model_)(batch.tokens, context), next_tokens(batch.tokens, batch.lengths),
+                         batch.samples, options_, model_->is_training());
   }
 };
 

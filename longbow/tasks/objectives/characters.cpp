@@ -50,8 +50,8 @@ class Characters : public TaskOf<CanineConfig, CanineClassifier> {
 
  private:
   Outcome outcome(const Batch& batch, Context& context) override {
-    return classified((*model_)(batch.tokens, context), batch.targets, batch.samples, options_,
-                      model_->is_training());
+    return classification_loss((*model_)(batch.tokens, context), batch.targets, batch.samples,
+                               options_, model_->is_training());
   }
   Config resolved() const override {
     auto config = TaskOf::resolved();

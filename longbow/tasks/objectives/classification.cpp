@@ -38,7 +38,7 @@ class Classification : public TaskOf<ClassificationConfig, Classifier> {
 
  private:
   Outcome outcome(const Batch& batch, Context& context) override {
-    return tallied((*model_)(batch.tokens, context), batch, options_, model_->is_training());
+    return tallied_loss((*model_)(batch.tokens, context), batch, options_, model_->is_training());
   }
 };
 

@@ -42,7 +42,7 @@ class MaskedLm : public TaskOf<MaskedLmConfig, LanguageModel> {
     return {
         .read = ids_.symbols(splits_), .longest = config_.encoder.max_length, .hidden = ids_.mask};
   }
-  Batch posed(const Batch& batch, const Random& random) const override {
+  Batch corrupt(const Batch& batch, const Random& random) const override {
     const auto hidden = masked(batch, config_.masking, ids_, random);
     auto asked = batch;
     asked.tokens = hidden.tokens;
@@ -74,8 +74,8 @@ class MaskedLm : public TaskOf<MaskedLmConfig, LanguageModel> {
  private:
   Outcome outcome(const Batch& batch, Context& context) override {
     const auto hidden = masked(batch, config_.masking, ids_, context.random);
-    return worded((*model_)(hidden.tokens, context), hidden.targets, batch.samples, options_,
-                  model_->is_training());
+    return language_loss((*model_)(hidden.tokens, context), hidden.targets, batch.samples, options_,
+                         model_->is_training());
   }
   MaskIds ids_;
 };

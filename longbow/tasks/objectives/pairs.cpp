@@ -38,7 +38,7 @@ class Pairs : public SequencesTask<PairsConfig> {
 
  private:
   Outcome outcome(const Batch& batch, Context& context) override {
-    return tallied(sequences_(batch, context), batch, options_, model_->is_training());
+    return tallied_loss(sequences_(batch, context), batch, options_, model_->is_training());
   }
 };
 

@@ -59,7 +59,7 @@ class ReplacedTokens : public TaskOf<ReplacedTokensConfig, ReplacedTokenModel> {
   }
 
   // Tokens replaced by the generator; targets are 1 where they were.
-  Batch posed(const Batch& batch, const Random& random) const override {
+  Batch corrupt(const Batch& batch, const Random& random) const override {
     auto context = context_of(batch, random);
     const auto hidden = masked(batch, config_.masking, ids_, random);
     auto asked = batch;

@@ -83,7 +83,7 @@ class Tagging : public TaskOf<TaggingConfig, Classifier> {
 
  private:
   Outcome outcome(const Batch& batch, Context& context) override {
-    return tallied((*model_)(batch.tokens, context), batch, options_, model_->is_training());
+    return tallied_loss((*model_)(batch.tokens, context), batch, options_, model_->is_training());
   }
   int64_t outside() const {
     const auto found = std::find(splits_.labels.begin(), splits_.labels.end(), config_.outside);

@@ -93,7 +93,7 @@ class Translation : public TaskOf<TranslationConfig, Seq2Seq> {
   Outcome outcome(const Batch& batch, Context& context) override {
     const auto targets = batch.second.masked_fill(context.mask.keep.logical_not(), kIgnore);
     const auto logits = (*model_)(batch.tokens, source_mask(batch), shifted(batch.second), context);
-    auto outcome = worded(logits, targets, batch.samples, options_, model_->is_training());
+    auto outcome = language_loss(logits, targets, batch.samples, options_, model_->is_training());
     if (config_.exact_match && !model_->is_training())
       count_exact(batch, context.random, outcome.sums);
     return outcome;

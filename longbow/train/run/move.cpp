@@ -65,10 +65,10 @@ std::string Moved::text() const {
     if (!names.empty()) text += fmt::format("; {}: {}", what, listed(names));
   };
   add("cut to the rows wanted", cut);
-  add("with more rows, which start anew", grown);
+  add("with more rows, initialised randomly", grown);
   add("repeated for more rows", tiled);
-  add("left behind", left);
-  add("starts anew", anew);
+  add("not used", left);
+  add("initialised randomly", anew);
   return text;
 }
 

@@ -37,7 +37,7 @@ RunConfig pretraining_of(const RunConfig& config) {
   return first;
 }
 
-Inheritance pretrained(const RunConfig& config, const TrainOptions& options) {
+Inheritance pretrain(const RunConfig& config, const TrainOptions& options) {
   if (config.pretrain.objective.empty()) return {};
   const RunFolder run(options.out), folder = run.pretraining();
   // With it `longbow train RUN --resume` can go on in the middle of the pretraining.
@@ -48,8 +48,9 @@ Inheritance pretrained(const RunConfig& config, const TrainOptions& options) {
     own.label = options.label + ", pretraining";
     const auto first = pretraining_of(config);
     const FolderLock lock(own.out);
-    const auto weights =
-        has_begun(own.out, own.resume) ? Inheritance{} : inherited(first.start, first.objective);
+    const auto weights = has_begun(own.out, own.resume)
+                             ? Inheritance{}
+                             : starting_weights(first.start, first.objective);
     const auto result = train_from(weights, first, own);
     if (result.status != "ok") throw std::runtime_error("pretraining: " + result.reason);
   }

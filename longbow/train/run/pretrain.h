@@ -11,6 +11,6 @@ RunConfig pretraining_of(const RunConfig& config);
 
 // Pretrains in the folder pretrain/ of the run, or goes on there, and returns the weights: those of
 // the encoder move. None when the run asks for none.
-Inheritance pretrained(const RunConfig& config, const TrainOptions& options);
+Inheritance pretrain(const RunConfig& config, const TrainOptions& options);
 
 }  // namespace longbow

@@ -32,7 +32,7 @@ void cut_metrics(const std::string& file, int64_t last_step) {
     try {
       if (stays(parse_json(line, file), last_step)) kept += line + "\n";
     } catch (const UserError&) {
-      warn(Place{file, number}.str() + ": is no line of metrics and is left out");
+      warn(Place{file, number}.str() + ": is not a line of metrics and is ignored");
     }
   }
   write_file(file, kept);

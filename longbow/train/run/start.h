@@ -25,7 +25,8 @@ void fields(V& v, StartConfig& c) {
     "folder of a finished run, of an imported BERT or of one of Hugging Face, relative to the "
     "config; empty: random weights");
   v("positions", c.positions,
-    "learned ones behind the longest sequence of the folder: new ones, or its own ones repeated");
+    "learned positions after the longest sequence of the folder: random, or the stored ones "
+    "repeated");
   v("freeze", c.freeze,
     "the embeddings and so many lowest layers stay as they are; none = all move", at_least(0));
   v("vocabulary", c.vocabulary,

@@ -36,7 +36,7 @@ void freeze(const StartConfig& start, Part& model) {
     throw UserError("start.freeze: the model has no encoder whose layers could stay as they are");
 }
 
-Inheritance inherited(const StartConfig& start, const std::string& objective) {
+Inheritance starting_weights(const StartConfig& start, const std::string& objective) {
   if (start.from.empty()) return {};
   check_stored_model(start.from, {});
   const auto stored = stored_model(start.from);

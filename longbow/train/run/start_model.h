@@ -13,6 +13,6 @@ void fit_vocabulary(const StartConfig& start, Splits& splits);
 // Parameters that stay as they are need no gradient.
 void freeze(const StartConfig& start, Part& model);
 // The weights of the folder, for a model of `objective`; none when no folder is named.
-Inheritance inherited(const StartConfig& start, const std::string& objective);
+Inheritance starting_weights(const StartConfig& start, const std::string& objective);
 
 }  // namespace longbow

@@ -12,7 +12,7 @@ namespace {
 
 const Node& needed(const Node& tree, const char* key) {
   const auto* found = tree.find(key);
-  if (!found) throw UserError(tree.place, std::string(key) + " is missing", "this is no run");
+  if (!found) throw UserError(tree.place, std::string(key) + " is missing", "this is not a run");
   return *found;
 }
 
@@ -20,7 +20,7 @@ const Node& needed(const Node& tree, const char* key) {
 
 void check_stored_model(const std::string& folder, const Place& place) {
   if (!std::filesystem::is_directory(folder))
-    throw UserError(place, "start.from '" + folder + "' is no folder",
+    throw UserError(place, "start.from '" + folder + "' is not a folder",
                     "name one that `longbow train` or `longbow import` wrote");
   if (const RunFolder run(folder); run.is_run()) run.check_weights();
 }

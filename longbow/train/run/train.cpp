@@ -13,8 +13,8 @@ Result train(const RunConfig& config, const TrainOptions& options) {
   const FolderLock lock(options.out);
   Inheritance weights;
   if (!has_begun(options.out, options.resume)) {
-    weights = pretrained(config, options);
-    if (weights.weights.empty()) weights = inherited(config.start, config.objective);
+    weights = pretrain(config, options);
+    if (weights.weights.empty()) weights = starting_weights(config.start, config.objective);
   }
   return train_from(weights, config, options);
 }

@@ -50,14 +50,14 @@ void Step::run(const std::vector<Batch>& batches, int64_t draw, double learning_
   for (const auto& given : batches) {
     random_.key.select(0, 1).fill_(draw++);
     const auto key = shape_key(given);
-    const auto& batch = settled(key, given);
+    const auto& batch = at_fixed_address(key, given);
     replay_->run(key, [&] { add(batch); });
   }
   replay_->run("update", [&] { update(); });
 }
 
 // Where a replayed step will look for the batch: at the place of the first one of its shapes.
-const Batch& Step::settled(const std::string& key, const Batch& batch) {
+const Batch& Step::at_fixed_address(const std::string& key, const Batch& batch) {
   auto& place = batches_[key];
   auto given = batch.to(task_.device());
   if (!replay_->captures() || !place.tokens.defined()) return place = given;

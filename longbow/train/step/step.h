@@ -51,7 +51,7 @@ class Step {
  private:
   void add(const Batch& batch);
   void update();
-  const Batch& settled(const std::string& key, const Batch& batch);
+  const Batch& at_fixed_address(const std::string& key, const Batch& batch);
 
   Task& task_;
   StepConfig config_;

@@ -213,7 +213,7 @@ Expression expression_of(std::span<const int32_t> tokens) {
     auto fail = [&](const char* what) {
       throw UserError(fmt::format("ListOps token {} (id {}) {}", i + 1, tokens[i], what));
     };
-    if (tokens[i] < kMin || tokens[i] >= kVocabulary) fail("is no symbol");
+    if (tokens[i] < kMin || tokens[i] >= kVocabulary) fail("is not a symbol");
     if (i > 0 && open.empty()) fail("follows a complete expression");
     auto symbol = static_cast<uint8_t>(tokens[i]);
     result.symbols.push_back(symbol);
