@@ -75,13 +75,10 @@ DecodingConfig decoding_with(const Task& task, const Node& options) {
   auto tree = written(task.decoding());
   for (const auto& [option, value] : options.entries) tree[option] = value;
   const auto how = read<DecodingConfig>(tree, "decoding");
-  const auto name = [](DecodingMethod method) {
-    return std::string(names_of(method)[static_cast<size_t>(method)]);
-  };
   for (const auto& [option, value] : options.entries)
     if (const auto wanted = method_for(option, how.method); wanted != how.method)
-      throw UserError(value.place, "the method " + name(how.method) + " has no use for it",
-                      "add --method " + name(wanted));
+      throw UserError(value.place, "the method " + name_of(how.method) + " has no use for it",
+                      "add --method " + name_of(wanted));
   check_decoding(how, tree);
   return how;
 }
