@@ -5,6 +5,20 @@ find_package(fmt REQUIRED)
 find_package(yaml-cpp REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(LibLZMA REQUIRED)
+foreach(library utf8proc pcre2-8)
+  string(REGEX REPLACE "-.*" "" header ${library})
+  find_path(longbow_${header}_include ${header}.h REQUIRED)
+  find_library(longbow_${header}_library ${library} REQUIRED)
+endforeach()
+
+# What the parsers use: YAML and JSON, Unicode and regular expressions, packed files.
+add_library(longbow_parsers INTERFACE)
+target_include_directories(longbow_parsers INTERFACE ${longbow_utf8proc_include} ${longbow_pcre2_include})
+target_link_libraries(longbow_parsers INTERFACE yaml-cpp nlohmann_json::nlohmann_json ${longbow_utf8proc_library}
+  ${longbow_pcre2_library} ZLIB::ZLIB LibLZMA::LibLZMA)
+
 if(LONGBOW_TESTS)
   find_package(GTest REQUIRED)
 endif()

@@ -31,7 +31,7 @@ function(longbow_fuzz_reader name)
   add_executable(${program} ${PROJECT_SOURCE_DIR}/tests/fuzz/${name}_fuzz.cpp ${objects})
   longbow_fuzz_flags(${program} "${reader_TORCH}")
   target_compile_options(${program} PRIVATE -fPIC)  # as the precompiled header is
-  target_link_libraries(${program} PRIVATE yaml-cpp Threads::Threads)
+  target_link_libraries(${program} PRIVATE longbow_parsers Threads::Threads)
   target_link_options(${program} PRIVATE -fsanitize=fuzzer)
   add_dependencies(longbow_fuzz ${program})
   set(kept ${PROJECT_BINARY_DIR}/corpus/${name})
