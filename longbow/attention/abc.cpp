@@ -202,7 +202,8 @@ Promises promises(const Config& c) {
           .bidirectional = !gated,
           .cross = !gated,
           .decode = true,
-          .positional = c.control != Control::token};
+          .positional = c.control != Control::token,
+          .causal_launches = gated || c.clip == 0 ? Launches::growing : Launches::constant};
 }
 
 Attention make(const Site& site, const Config& c) {

@@ -218,13 +218,18 @@ void check(const Config& c, const Site& site) {
 
 Promises promises(const Config& c) {
   const bool simple = c.form == Form::simple;
-  const double exponent = c.form == Form::full ? 2 : 1;
+  const bool full = c.form == Form::full;
+  const double exponent = full ? 2 : 1;
   return {.future = Future::exact,
           .cross = simple,
           .decode = true,
           .positional = !simple,
           .time = exponent,
-          .memory = exponent};
+          .memory = exponent,
+          .launches = full     ? Launches::growing
+                      : simple ? Launches::constant
+                               : Launches::logarithmic,
+          .causal_launches = full ? Launches::growing : Launches::logarithmic};
 }
 
 Mixer make(const Site& site, const Config& c) {

@@ -146,7 +146,9 @@ class Fastformer : public MixerImpl {
 };
 
 Promises promises(const Config& c) {
-  return {.future = c.running ? Future::exact : Future::refused, .decode = c.running};
+  return {.future = c.running ? Future::exact : Future::refused,
+          .decode = c.running,
+          .causal_launches = Launches::logarithmic};
 }
 
 Mixer make(const Site& site, const Config& c) {

@@ -200,7 +200,9 @@ Promises promises(const Config& c) {
   return {.padding = full ? Padding::invisible : Padding::contents,
           .future = Future::exact,
           .decode = full,
-          .positional = true};
+          .positional = true,
+          .launches = Launches::logarithmic,
+          .causal_launches = Launches::logarithmic};
 }
 
 Attention make(const Site& site, const Config& c) {

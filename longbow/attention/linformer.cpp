@@ -259,7 +259,8 @@ Promises promises(const Config& c) {
           .positional = true,
           .rotary = true,
           .time = exponent,
-          .memory = exponent};
+          .memory = exponent,
+          .launches = c.recompute_heads ? Launches::growing : Launches::constant};
 }
 
 Mixer make(const Site& site, const Config& c) {

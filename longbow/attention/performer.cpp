@@ -234,7 +234,11 @@ void check(const Config& c, const Site& site) {
 
 Promises promises(const Config& c) {
   const bool causal = c.eps_in_features == 0;
-  return {.future = causal ? Future::exact : Future::refused, .cross = true, .decode = causal};
+  const bool by_logarithms = c.map != Map::relu && c.map != Map::generalised;
+  return {.future = causal ? Future::exact : Future::refused,
+          .cross = true,
+          .decode = causal,
+          .causal_launches = by_logarithms ? Launches::growing : Launches::constant};
 }
 
 Attention make(const Site& site, const Config& c) {

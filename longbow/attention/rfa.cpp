@@ -206,7 +206,8 @@ Promises promises(const Config& c) {
           .bidirectional = !gated,
           .cross = !gated,
           .decode = true,
-          .positional = gated};
+          .positional = gated,
+          .causal_launches = gated ? Launches::growing : Launches::constant};
 }
 
 Attention make(const Site& site, const Config& c) {

@@ -229,7 +229,8 @@ Promises promises(const Config& c) {
   const bool local = c.support == Support::local;
   return {.future = local ? Future::exact : Future::frozen,
           .decode = local,
-          .positional = c.support != Support::clusters};
+          .positional = c.support != Support::clusters,
+          .causal_launches = Launches::growing};
 }
 
 Attention make(const Site& site, const Config& c) {

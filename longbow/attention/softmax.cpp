@@ -70,7 +70,9 @@ void check(const Config& c, const Site& site) {
 }
 
 Promises promises(const Config& c) {
-  return AllPairs::promised(c.form == Form::naive);
+  auto promises = AllPairs::promised(c.form == Form::naive);
+  promises.launches = promises.causal_launches = Launches::constant;
+  return promises;
 }
 
 Attention make(const Site& site, const Config& c) {

@@ -12,15 +12,6 @@
 namespace longbow::cli {
 namespace {
 
-const char* name_of(Padding p) {
-  constexpr const char* kNames[] = {"invisible", "contents", "visible", "refused"};
-  return kNames[static_cast<int>(p)];
-}
-const char* name_of(Future f) {
-  constexpr const char* kNames[] = {"refused", "exact", "rounded", "frozen"};
-  return kNames[static_cast<int>(f)];
-}
-
 Node json_of(const Promises& p) {
   return Node::map({{"padding", Node::string(name_of(p.padding))},
                     {"future", Node::string(name_of(p.future))},
@@ -31,6 +22,20 @@ Node json_of(const Promises& p) {
                     {"positional", Node::boolean(p.positional)},
                     {"time_exponent", Node::number(p.time)},
                     {"memory_exponent", Node::number(p.memory)}});
+}
+
+// By mask: bidirectional, causal; those that there are.
+Node launches_of(const Promises& p) {
+  Node launches = Node::map();
+  if (p.bidirectional) launches["bidirectional"] = Node::string(name_of(p.launches));
+  if (p.future != Future::refused) launches["causal"] = Node::string(name_of(p.causal_launches));
+  return launches;
+}
+
+std::string text_of_launches(const Promises& p) {
+  const auto all = name_of(p.launches), causal = name_of(p.causal_launches);
+  if (p.future == Future::refused || (p.bidirectional && all == causal)) return all;
+  return p.bidirectional ? fmt::format("{}, causal {}", all, causal) : causal;
 }
 
 Node json_of(const Mechanism& m) {
@@ -46,6 +51,7 @@ Node json_of(const Mechanism& m) {
                     {"exact", Node::string(m.exact)},
                     {"promises", json_of(m.promises({}))},
                     {"rotary", Node::boolean(m.promises({}).rotary)},
+                    {"launches", launches_of(m.promises({}))},
                     {"variants", variants},
                     {"options", json_rows(m.options)}});
 }
@@ -66,8 +72,9 @@ std::string page_of(const Mechanism& m) {
       name_of(p.padding), name_of(p.future), yes(p.bidirectional), yes(p.cross));
   text += fmt::format("| global tokens | {} |\n| decoding state | {} |\n| knows positions | {} |\n",
                       yes(p.globals), yes(p.decode), yes(p.positional));
-  text += fmt::format("| rotary positions | {} |\n| time, memory | N^{:g}, N^{:g} |\n\n",
+  text += fmt::format("| rotary positions | {} |\n| time, memory | N^{:g}, N^{:g} |\n",
                       yes(p.rotary), p.time, p.memory);
+  text += fmt::format("| kernel launches | {} |\n\n", text_of_launches(p));
   return text + markdown_rows(m.options, "option");
 }
 
@@ -83,8 +90,8 @@ std::string text_of(const Mechanism& m) {
       name_of(p.padding), name_of(p.future), yes(p.bidirectional), yes(p.cross), yes(p.globals));
   text += fmt::format(
       "  decoding state {}, knows positions {}, takes rotary ones {}, time N^{:g}, memory "
-      "N^{:g}\n\nOptions\n",
-      yes(p.decode), yes(p.positional), yes(p.rotary), p.time, p.memory);
+      "N^{:g},\n  kernel launches {}\n\nOptions\n",
+      yes(p.decode), yes(p.positional), yes(p.rotary), p.time, p.memory, text_of_launches(p));
   text += text_rows(m.options);
   text += "\nVariants that the laws also run\n";
   for (const auto& v : m.variants) text += fmt::format("  {:<14} {}\n", v.name, v.options);
@@ -102,10 +109,8 @@ const std::vector<Column>& list_columns() {
       {"mechanism", [](const Mechanism& m, const Promises&) { return m.name; }},
       {"family", [](const Mechanism& m, const Promises&) { return m.family; }},
       {"cost", [](const Mechanism& m, const Promises&) { return m.cost; }, true, false},
-      {"padding",
-       [](const Mechanism&, const Promises& p) { return std::string(name_of(p.padding)); }},
-      {"future",
-       [](const Mechanism&, const Promises& p) { return std::string(name_of(p.future)); }},
+      {"padding", [](const Mechanism&, const Promises& p) { return name_of(p.padding); }},
+      {"future", [](const Mechanism&, const Promises& p) { return name_of(p.future); }},
       {"cross", [](const Mechanism&, const Promises& p) { return std::string(yes(p.cross)); }},
       {"decode", [](const Mechanism&, const Promises& p) { return std::string(yes(p.decode)); }},
       {"time", [](const Mechanism&, const Promises& p) { return fmt::format("N^{:g}", p.time); }},

@@ -5,7 +5,6 @@
 #include <ATen/record_function.h>
 #include <c10/core/CPUAllocator.h>
 
-#include <atomic>
 #include <cmath>
 #include <mutex>
 #include <unordered_map>
@@ -204,28 +203,45 @@ bool is_view(const c10::FunctionSchema& schema) {
   return false;
 }
 
+// What is counted of a call, and of the calls inside it.
+struct Count {
+  double operations = 0;
+  int64_t launches = 0;
+};
+
 // Operators call operators. A formula replaces what is inside; otherwise the inside counts, but at
 // least once each element. Fresh memory is free, also where it is filled to catch reads before a
 // write.
-double operations_of(const c10::FunctionSchema& schema, Values x, Values y, double inside) {
+Count count_of(const c10::FunctionSchema& schema, Values x, Values y, const Count& inside) {
   const auto& name = schema.name();
+  const auto launches = std::max<int64_t>(1, inside.launches);
   if (const auto formula = formulas().find(name); formula != formulas().end())
-    return formula->second(x, y);
-  if (name.rfind("aten::empty", 0) == 0 || name.rfind("aten::new_empty", 0) == 0) return 0;
+    return {formula->second(x, y), name.starts_with("aten::") ? 1 : launches};
+  if (name.starts_with("aten::empty") || name.starts_with("aten::new_empty")) return {};
   if (is_view(schema) || name == "aten::_unsafe_view") return inside;
-  return std::max(inside, reduces(name) ? std::max(largest(x), largest(y)) : largest(y));
+  const double elements = reduces(name) ? std::max(largest(x), largest(y)) : largest(y);
+  return {std::max(inside.operations, elements), launches};
 }
 
-std::atomic<double>& operations() {
-  static std::atomic<double> count{0};
-  return count;
+struct Total {
+  std::mutex mutex = {};
+  Count count = {};
+  void add(const Count& more) {
+    const std::lock_guard lock(mutex);
+    count.operations += more.operations;
+    count.launches += more.launches;
+  }
+};
+Total& total() {
+  static Total counted;
+  return counted;
 }
 
 // One running operator. It notes its inputs while they are valid and settles when it ends.
 struct Call : at::ObserverContext {
   Call* outer = nullptr;
   std::vector<c10::IValue> inputs;
-  double inside = 0;
+  Count inside = {};
 };
 thread_local Call* current_call = nullptr;
 
@@ -240,14 +256,15 @@ std::unique_ptr<at::ObserverContext> begin_call(const at::RecordFunction& functi
 void end_call(const at::RecordFunction& function, at::ObserverContext* context) {
   auto* call = static_cast<Call*>(context);
   const auto schema = function.operator_schema();
-  const double cost = schema
-                          ? operations_of(*schema, call->inputs, function.outputs(), call->inside)
-                          : call->inside;
+  const auto count =
+      schema ? count_of(*schema, call->inputs, function.outputs(), call->inside) : call->inside;
   current_call = call->outer;
-  if (current_call)
-    current_call->inside += cost;
-  else
-    operations().fetch_add(cost);
+  if (current_call) {
+    current_call->inside.operations += count.operations;
+    current_call->inside.launches += count.launches;
+  } else {
+    total().add(count);
+  }
 }
 
 // at::RecordFunction has one member more without NDEBUG, which LibTorch's release libraries do not
@@ -259,13 +276,17 @@ void end_call(const at::RecordFunction& function, at::ObserverContext* context) 
 class OperationCounter {
  public:
   OperationCounter() {
-    operations() = 0;
+    total().count = {};
     handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(begin_call, end_call)
                                              .needsInputs(true)
                                              .needsOutputs(true)
                                              .scopes({at::RecordScope::FUNCTION}));
   }
   ~OperationCounter() { at::removeCallback(handle_); }
+  Usage usage(int64_t allocated, int64_t peak) const {
+    const auto& count = total().count;
+    return {allocated, peak, count.operations, count.launches};
+  }
   OperationCounter(const OperationCounter&) = delete;
   OperationCounter& operator=(const OperationCounter&) = delete;
 
@@ -283,7 +304,7 @@ Usage measure_cuda(const std::function<void()>& body, c10::Device device) {
   const OperationCounter counter;
   body();
   const auto after = bytes();
-  return {after.allocated - before.allocated, after.peak - before.current, operations()};
+  return counter.usage(after.allocated - before.allocated, after.peak - before.current);
 }
 #endif
 
@@ -298,7 +319,7 @@ Usage measure(const std::function<void()>& body, c10::Device device) {
   const OperationCounter counter;
   allocator.restart();
   body();
-  return {allocator.allocated(), allocator.peak(), operations()};
+  return counter.usage(allocator.allocated(), allocator.peak());
 }
 
 }  // namespace longbow

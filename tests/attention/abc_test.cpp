@@ -28,10 +28,10 @@ Tensor shares(const torch::nn::Module& mixer, const Node& options, const Site& s
   if (clip > 0) a = at::minimum(at::maximum(a, at::full({}, -clip)), at::full({}, clip));
   if (control == "gate") {  // (1 - g_i) times all the later gates up to the query
     auto kept = at::ones_like(a * seen);
-    for (int64_t i = 0; i < keys; ++i)
-      for (int64_t u = i + 1; u < keys; ++u)
-        kept.select(-1, i).mul_(
-            at::where(seen.select(-1, u) > 0, at::sigmoid(a.select(-1, u)), 1.0));
+    for (int64_t i = keys - 2; i >= 0; --i)
+      kept.select(-1, i).copy_(kept.select(-1, i + 1) * at::where(seen.select(-1, i + 1) > 0,
+                                                                  at::sigmoid(a.select(-1, i + 1)),
+                                                                  1.0));
     return (1 - at::sigmoid(a)) * kept * seen;
   }
   const auto written = (a - a.amax(-1, true)).exp() * seen, total = written.sum(-1, true);

@@ -72,6 +72,7 @@ TEST(Broken, TheJacketAloneBreaksNoLaw) {
                           kEvaluationIsDeterministic,
                           kASavedModuleIsTheSame,
                           kCostGrowsAsPromised,
+                          kLaunchesGrowAsPromised,
                           kAMemoryMayHaveAnotherLengthAndWidth,
                           kRecomputationGivesTheSameGradients})
     EXPECT_EQ(finding(subject<Jacket>(), law), "") << law.sentence;
@@ -352,6 +353,23 @@ TEST(Broken, CostGrowsAsPromised) {
   auto promises = find_mechanism("softmax").promises({});
   promises.time = 1;
   expect_broken(subject<Jacket>(promises), kCostGrowsAsPromised, "bidirectional: operations grow");
+}
+
+struct AddsInChunks : Jacket {
+  using Jacket::Jacket;
+  Tensor mix(const Tensor& x, Context& context) override {
+    std::vector<Tensor> chunks;
+    for (const auto& chunk : Jacket::mix(x, context).split(256, 1)) chunks.push_back(chunk + 1);
+    return at::cat(chunks, 1);
+  }
+};
+TEST(Broken, LaunchesGrowAsPromised) {
+  auto promises = find_mechanism("softmax").promises({});
+  for (const auto promise : {Launches::constant, Launches::logarithmic}) {
+    promises.launches = promises.causal_launches = promise;
+    expect_broken(subject<AddsInChunks>(promises), kLaunchesGrowAsPromised,
+                  "bidirectional: operators started over 1024, 2048 and 4096 tokens");
+  }
 }
 
 struct LosesTheLastKey : Jacket {

@@ -1,5 +1,5 @@
 // Twice the tokens cost at most 2^exponent as much, in bytes and in operations, forward and
-// backward.
+// backward, and are not computed by a loop on the host unless the row says so.
 #include <ATen/ATen.h>
 
 #include <sstream>
@@ -14,6 +14,12 @@ constexpr double kSlack = 1.15;
 
 std::string nobody(const Promises&) {
   return "";
+}
+
+std::string always_growing(const Promises& p) {
+  const bool bidirectional = p.bidirectional && p.launches != Launches::growing;
+  const bool causal = p.future != Future::refused && p.causal_launches != Launches::growing;
+  return bidirectional || causal ? "" : "starts more operators for more tokens";
 }
 
 // Small widths and no batch, so that a term of a higher exponent shows early.
@@ -35,6 +41,30 @@ void check_growth(const std::string& what, double once, double twice, double exp
   text << what << " grow " << growth << " times, from " << once << " to " << twice << ", but 2^"
        << exponent << " allows " << allowed;
   findings.that(growth <= allowed, text.str());
+}
+
+// A logarithm grows by as much from N to 2N as from N / 2 to N, and a loop over chunks by twice as
+// much.
+testing::AssertionResult launches_grow_as_promised(const Subject& subject, at::Device device) {
+  constexpr double kLinear = 1.5;
+  const auto& promises = subject.promises;
+  Findings findings;
+  for (const auto& mode : modes(promises)) {
+    const auto promise = mode.causal ? promises.causal_launches : promises.launches;
+    if (promise == Launches::growing) continue;
+    const auto launches = [&](int64_t tokens) {
+      return cost(subject, mode, tokens, /*padded=*/promises.padding != Padding::refused, device)
+          .launches;
+    };
+    const auto half = launches(1024), once = launches(2048), twice = launches(4096);
+    const bool keeps =
+        promise == Launches::constant
+            ? twice <= once
+            : static_cast<double>(twice - once) <= kLinear * static_cast<double>(once - half);
+    findings.that(keeps, c10::str(text_of(mode), ": operators started over 1024, 2048 and 4096 ",
+                                  "tokens: ", half, ", ", once, ", ", twice));
+  }
+  return findings.verdict();
 }
 
 testing::AssertionResult cost_grows_as_promised(const Subject& subject, at::Device device) {
@@ -62,6 +92,8 @@ testing::AssertionResult cost_grows_as_promised(const Subject& subject, at::Devi
 
 }  // namespace
 
+const Law kLaunchesGrowAsPromised = {"launches grow as promised", always_growing,
+                                     launches_grow_as_promised};
 const Law kCostGrowsAsPromised = {"cost grows as promised", nobody, cost_grows_as_promised};
 
 }  // namespace longbow

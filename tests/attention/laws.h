@@ -112,7 +112,7 @@ extern const Law kEqualsItsOracle, kASavedModuleIsTheSame;  // law_values.cpp
 extern const Law kLessPrecisionIsNearby, kLessPrecisionIsNearbyUnderPadding,
     kLessPrecisionIsNearbyWithAMemory, kLessPrecisionIsNearbyWhileDecoding;  // law_precision.cpp
 extern const Law kALongSequenceHidesItsPadding, kALongSequenceDecodes;       // law_long.cpp
-extern const Law kCostGrowsAsPromised;                                       // law_cost.cpp
+extern const Law kCostGrowsAsPromised, kLaunchesGrowAsPromised;              // law_cost.cpp
 #ifdef LONGBOW_CUDA
 extern const Law kTheGpuAgrees, kACapturedGraphReplays;  // law_cuda.cpp
 #endif

@@ -68,6 +68,9 @@ TEST_P(CudaLaws, EvaluationIsDeterministic) {
 TEST_P(CudaLaws, CostGrowsAsPromised) {
   expect(kCostGrowsAsPromised);
 }
+TEST_P(CudaLaws, LaunchesGrowAsPromised) {
+  expect(kLaunchesGrowAsPromised);
+}
 TEST_P(CudaLaws, AMemoryMayHaveAnotherLengthAndWidth) {
   expect(kAMemoryMayHaveAnotherLengthAndWidth);
 }

@@ -75,6 +75,9 @@ TEST_P(Laws, ASavedModuleIsTheSame) {
 TEST_P(Laws, CostGrowsAsPromised) {
   expect(kCostGrowsAsPromised);
 }
+TEST_P(Laws, LaunchesGrowAsPromised) {
+  expect(kLaunchesGrowAsPromised);
+}
 TEST_P(Laws, AMemoryMayHaveAnotherLengthAndWidth) {
   expect(kAMemoryMayHaveAnotherLengthAndWidth);
 }

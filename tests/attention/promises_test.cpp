@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 
+#include "longbow/core/fields.h"
 #include "longbow/core/file.h"
 #include "tests/attention/laws.h"
 
@@ -11,24 +12,18 @@ namespace {
 
 const std::string kFile = LONGBOW_SOURCE_DIR "/tests/attention/promises.txt";
 
-const char* text_of(Padding p) {
-  constexpr const char* kNames[] = {"invisible", "contents", "visible", "refused"};
-  return kNames[static_cast<int>(p)];
-}
-const char* text_of(Future f) {
-  constexpr const char* kNames[] = {"refused", "exact", "rounded", "frozen"};
-  return kNames[static_cast<int>(f)];
-}
-
 std::string table() {
-  constexpr auto kLine = "{:28} {:9} {:7} {:13} {:5} {:7} {:6} {:10} {:6} {:4} {}\n";
+  constexpr auto kLine = "{:28} {:9} {:7} {:13} {:5} {:7} {:6} {:10} {:6} {:4} {:6} {:11} {}\n";
   auto text = fmt::format(kLine, "subject", "padding", "future", "bidirectional", "cross",
-                          "globals", "decode", "positional", "rotary", "time", "memory");
+                          "globals", "decode", "positional", "rotary", "time", "memory", "launches",
+                          "causal launches");
   const auto yes = [](bool value) { return value ? "yes" : "-"; };
   for (const auto& [name, mechanism, p, options, make] : subjects())
-    text += fmt::format(kLine, name, text_of(p.padding), text_of(p.future), yes(p.bidirectional),
-                        yes(p.cross), yes(p.globals), yes(p.decode), yes(p.positional),
-                        yes(p.rotary), p.time, p.memory);
+    text +=
+        fmt::format(kLine, name, name_of(p.padding), name_of(p.future), yes(p.bidirectional),
+                    yes(p.cross), yes(p.globals), yes(p.decode), yes(p.positional), yes(p.rotary),
+                    p.time, p.memory, p.bidirectional ? name_of(p.launches) : "-",
+                    p.future == Future::refused ? "-" : name_of(p.causal_launches));
   return text;
 }
 

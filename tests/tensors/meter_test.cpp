@@ -53,6 +53,19 @@ TEST(Meter, AMatrixProductCostsTwoOperationsAnElementOfTheSum) {
             4 * 2 * 3 * 5 * 7);
 }
 
+TEST(Meter, AnOperatorThatComputesIsALaunch) {
+  const auto x = at::ones({4, 3, 5}), w = at::ones({7, 5}), bias = at::ones({7});
+  const auto launches = [](const std::function<void()>& body) { return measure(body).launches; };
+  EXPECT_EQ(launches([&] { (void)at::empty({3}); }), 0);
+  EXPECT_EQ(launches([&] { (void)x.transpose(0, 1).narrow(0, 1, 2).unsqueeze(0); }), 0);
+  EXPECT_EQ(launches([&] { (void)(x + 1); }), 1);
+  EXPECT_EQ(launches([&] { (void)at::linear(x.flatten(0, 1), w, bias); }), 1);
+  EXPECT_EQ(launches([&] {
+              for (const auto& chunk : x.split(1, 0)) (void)(chunk * 2).sum();
+            }),
+            8);
+}
+
 TEST(Meter, AComposedOperatorCountsOnce) {
   const auto x = at::ones({4, 3, 5}), w = at::ones({7, 5}), bias = at::ones({7});
   EXPECT_EQ(operations_of([&] { (void)at::linear(x, w, bias); }), 4 * 2 * 3 * 5 * 7);

@@ -2,9 +2,11 @@
 // Three levels, each a jacket over the one below: Attention (over heads), Mixer (over tokens),
 // Block (with residuals and feed-forward). A mechanism implements the lowest level that can express
 // it.
+#include <array>
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "longbow/nn/contract/linear.h"
 #include "longbow/nn/contract/part.h"
@@ -14,8 +16,20 @@ namespace longbow {
 // contents: what stands in a padded place is hidden, but how many there are matters (FNet).
 // visible: padded tokens change real ones, as they do in a library that an option reproduces.
 enum class Padding { invisible, contents, visible, refused };
+constexpr std::array<std::string_view, 4> names_of(Padding) {
+  return {"invisible", "contents", "visible", "refused"};
+}
 // rounded: exact up to rounding (FFT); frozen: exact once the discrete choices are fixed.
 enum class Future { refused, exact, rounded, frozen };
+constexpr std::array<std::string_view, 4> names_of(Future) {
+  return {"refused", "exact", "rounded", "frozen"};
+}
+// How the number of operators that a training step starts grows with the length; on a GPU each is a
+// kernel or a few. growing: a loop over chunks or tiles on the host.
+enum class Launches { constant, logarithmic, growing };
+constexpr std::array<std::string_view, 3> names_of(Launches) {
+  return {"constant", "logarithmic", "growing"};
+}
 
 // What a mechanism with given options keeps to. The laws check each line; calls beyond it throw.
 struct Promises {
@@ -28,6 +42,7 @@ struct Promises {
   bool positional = false;      // knows where tokens stand, so is not permutation equivariant
   bool rotary = false;          // has queries and keys that Site::rotary can turn
   double time = 1, memory = 1;  // exponents of N
+  Launches launches = Launches::constant, causal_launches = Launches::constant;
 };
 
 // A mixer's name tag: set by the table when it builds one.

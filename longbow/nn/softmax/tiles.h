@@ -61,11 +61,14 @@ class AllPairs : public AttentionImpl {
   Tensor grow(const Heads& heads, State& state, Context& context) override;
 
   static Promises promised(bool stores_pairs = false) {
+    const auto launches = stores_pairs ? Launches::constant : Launches::growing;  // tiles
     return {.future = Future::exact,
             .cross = true,
             .decode = true,
             .time = 2,
-            .memory = stores_pairs ? 2.0 : 1.0};
+            .memory = stores_pairs ? 2.0 : 1.0,
+            .launches = launches,
+            .causal_launches = launches};
   }
 
  protected:
