@@ -299,6 +299,40 @@ struct PicksWhatItTurns : TurnsWhatIsBelowTheMean {
     return context.pick("turned", make);
   }
 };
+// Of a float32 sum no more than float16's digits are left.
+Tensor with_lost_digits(const Tensor& y) {
+  return y.scalar_type() == at::kFloat ? y.to(at::kHalf).to(at::kFloat) : y;
+}
+struct LosesDigitsUnderPadding : Jacket {
+  using Jacket::Jacket;
+  Tensor mix(const Tensor& x, Context& context) override {
+    const auto y = Jacket::mix(x, context);
+    return context.mask.keep.defined() ? with_lost_digits(y) : y;
+  }
+};
+struct LosesDigitsOfAMemory : Jacket {
+  using Jacket::Jacket;
+  Tensor mix(const Tensor& x, Context& context) override {
+    const auto y = Jacket::mix(x, context);
+    return context.memory.defined() ? with_lost_digits(y) : y;
+  }
+};
+struct LosesDigitsInDecoding : Jacket {
+  using Jacket::Jacket;
+  Tensor grow(const Tensor& x, State& state, Context& context) override {
+    return with_lost_digits(Jacket::grow(x, state, context));
+  }
+};
+TEST(Broken, LessPrecisionIsNearbyUnderPaddingWithAMemoryAndWhileDecoding) {
+  expect_broken(subject<LosesDigitsUnderPadding>(), kLessPrecisionIsNearbyUnderPadding,
+                "bidirectional, padded, Float, values: row");
+  expect_broken(subject<LosesDigitsOfAMemory>(), kLessPrecisionIsNearbyWithAMemory,
+                "bidirectional, Float, values: row");
+  expect_broken(subject<LosesDigitsInDecoding>(), kLessPrecisionIsNearbyWhileDecoding,
+                "alone, Float, values: row");
+  EXPECT_EQ(finding(subject<LosesDigitsUnderPadding>(), kLessPrecisionIsNearby), "");
+}
+
 TEST(Broken, LessPrecisionIsNearby) {
   expect_broken(subject<SumsInLowPrecision>(), kLessPrecisionIsNearby,
                 "bidirectional, BFloat16, values: row");

@@ -163,11 +163,11 @@ struct Case {
   Build how;
 };
 
-// What exceeds the bound may not exceed in all what float64 itself does when its inputs and
-// parameters are off by eight roundings. That tells a lossy computation from a mechanism that is
-// sensitive: large scores, or a small difference of large numbers, have no more digits in any
-// computation, and at a kink (relu, max) a gradient jumps. Values may not jump, so float64 is moved
-// by next to nothing there, and what it does is scaled.
+// What exceeds the bound in a half type may not exceed in all what float64 itself does when its
+// inputs and parameters are off by eight roundings. That tells a lossy computation from a mechanism
+// that is sensitive: large scores, or a small difference of large numbers, have no more digits in
+// any computation, and at a kink (relu, max) a gradient jumps. Values may not jump, so float64 is
+// moved by next to nothing there, and what it does is scaled.
 void compare(const Subject& subject, const Case& tested, const Scenario& scenario,
              Findings& findings) {
   for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf}) {
@@ -202,7 +202,8 @@ void compare(const Subject& subject, const Case& tested, const Scenario& scenari
       if (over.max().item<double>() == 0) continue;
       const bool values = want[i].what == kValues;
       auto& moved = values ? nearby : away;
-      for (uint64_t seed = moved.size() + 1; seed <= kNudges; ++seed)
+      const uint64_t nudges = type == at::kFloat ? 0 : kNudges;
+      for (uint64_t seed = moved.size() + 1; seed <= nudges; ++seed)
         moved.push_back(rows(at::kDouble, {seed, values ? near : far}));
       auto sensitive = at::zeros_like(over);
       for (const auto& each : moved)
