@@ -235,7 +235,7 @@ Mechanism gmlp_mechanism() {
        .summary = "A learned matrix over positions gates half of one feed-forward layer.",
        .exact = "a feed-forward layer at W = 0, b = 1; never softmax",
        .variants = {{"groups", "{groups: 4}"},
-                    {"toeplitz", "{spatial: toeplitz}"},
+                    {"toeplitz", "{spatial: toeplitz, dense_below: 1000}"},
                     {"toeplitz_fft", "{spatial: toeplitz, groups: 2, dense_below: 0}"},
                     {"lower_toeplitz", "{spatial: lower_toeplitz}"},
                     {"attention", "{attention: 8, width: 40}"}}},
