@@ -1,15 +1,11 @@
-// SHA-256 (FIPS 180-4).
+#include "longbow/core/sha256.h"
+
 #include <fmt/format.h>
 
-#include <array>
+#include <algorithm>
 #include <bit>
-#include <cerrno>
-#include <cstdint>
 #include <cstring>
-#include <fstream>
-#include <system_error>
 
-#include "longbow/core/error.h"
 #include "longbow/core/file.h"
 
 namespace longbow {
@@ -25,73 +21,70 @@ constexpr std::array<uint32_t, 64> kRound = {
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
-class Sha256 {
- public:
-  void add(const char* bytes, size_t count) {
-    total_ += count;
-    while (count > 0) {
-      size_t taken = std::min(count, block_.size() - filled_);
-      std::memcpy(block_.data() + filled_, bytes, taken);
-      filled_ += taken;
-      bytes += taken;
-      count -= taken;
-      if (filled_ == block_.size()) compress();
-    }
-  }
-
-  std::string hex() {
-    uint64_t bits = total_ * 8;
-    std::string tail(1, '\x80');
-    tail.append((119 - filled_) % 64, '\0');
-    for (int shift = 56; shift >= 0; shift -= 8) tail += static_cast<char>(bits >> shift & 0xff);
-    add(tail.data(), tail.size());
-    std::string text;
-    for (uint32_t word : state_) text += fmt::format("{:08x}", word);
-    return text;
-  }
-
- private:
-  void compress() {
-    filled_ = 0;
-    std::array<uint32_t, 64> w;
-    for (size_t i = 0; i < 16; ++i)
-      w[i] = uint32_t{block_[4 * i]} << 24 | uint32_t{block_[4 * i + 1]} << 16 |
-             uint32_t{block_[4 * i + 2]} << 8 | block_[4 * i + 3];
-    for (size_t i = 16; i < 64; ++i) {
-      uint32_t a = w[i - 15], b = w[i - 2];
-      w[i] = w[i - 16] + w[i - 7] + (std::rotr(a, 7) ^ std::rotr(a, 18) ^ a >> 3) +
-             (std::rotr(b, 17) ^ std::rotr(b, 19) ^ b >> 10);
-    }
-    auto [a, b, c, d, e, f, g, h] = state_;
-    for (size_t i = 0; i < 64; ++i) {
-      uint32_t chosen = (e & f) ^ (~e & g), majority = (a & b) ^ (a & c) ^ (b & c);
-      uint32_t t1 =
-          h + (std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25)) + chosen + kRound[i] + w[i];
-      uint32_t t2 = (std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22)) + majority;
-      h = g, g = f, f = e, e = d + t1, d = c, c = b, b = a, a = t1 + t2;
-    }
-    std::array<uint32_t, 8> worked = {a, b, c, d, e, f, g, h};
-    for (size_t i = 0; i < 8; ++i) state_[i] += worked[i];
-  }
-
-  std::array<uint32_t, 8> state_ = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
-                                    0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-  std::array<unsigned char, 64> block_{};
-  size_t filled_ = 0;
-  uint64_t total_ = 0;
-};
-
 }  // namespace
+
+void Sha256::add(std::string_view bytes) {
+  total_ += bytes.size();
+  const auto* from = reinterpret_cast<const unsigned char*>(bytes.data());
+  size_t left = bytes.size();
+  if (filled_ > 0) {
+    const size_t taken = std::min(left, block_.size() - filled_);
+    std::memcpy(block_.data() + filled_, from, taken);
+    filled_ += taken;
+    from += taken;
+    left -= taken;
+    if (filled_ < block_.size()) return;
+    compress(block_.data());
+    filled_ = 0;
+  }
+  for (; left >= block_.size(); from += block_.size(), left -= block_.size()) compress(from);
+  if (left > 0) std::memcpy(block_.data(), from, left);
+  filled_ = left;
+}
+
+std::string Sha256::hex() const {
+  std::string tail(1, '\x80');
+  tail.append((119 - filled_) % 64, '\0');
+  for (int shift = 56; shift >= 0; shift -= 8)
+    tail += static_cast<char>(total_ * 8 >> shift & 0xff);
+  auto padded = *this;
+  padded.add(tail);
+  std::string text;
+  for (const uint32_t word : padded.state_) text += fmt::format("{:08x}", word);
+  return text;
+}
+
+void Sha256::compress(const unsigned char* block) {
+  std::array<uint32_t, 64> w;
+  for (size_t i = 0; i < 16; ++i)
+    w[i] = uint32_t{block[4 * i]} << 24 | uint32_t{block[4 * i + 1]} << 16 |
+           uint32_t{block[4 * i + 2]} << 8 | block[4 * i + 3];
+  for (size_t i = 16; i < 64; ++i) {
+    uint32_t a = w[i - 15], b = w[i - 2];
+    w[i] = w[i - 16] + w[i - 7] + (std::rotr(a, 7) ^ std::rotr(a, 18) ^ a >> 3) +
+           (std::rotr(b, 17) ^ std::rotr(b, 19) ^ b >> 10);
+  }
+  auto [a, b, c, d, e, f, g, h] = state_;
+  for (size_t i = 0; i < 64; ++i) {
+    uint32_t chosen = (e & f) ^ (~e & g), majority = (a & b) ^ (a & c) ^ (b & c);
+    uint32_t t1 =
+        h + (std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25)) + chosen + kRound[i] + w[i];
+    uint32_t t2 = (std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22)) + majority;
+    h = g, g = f, f = e, e = d + t1, d = c, c = b, b = a, a = t1 + t2;
+  }
+  std::array<uint32_t, 8> worked = {a, b, c, d, e, f, g, h};
+  for (size_t i = 0; i < 8; ++i) state_[i] += worked[i];
+}
 
 std::string sha256(const std::string& bytes) {
   Sha256 hash;
-  hash.add(bytes.data(), bytes.size());
+  hash.add(bytes);
   return hash.hex();
 }
 
 std::string sha256_of_file(const std::string& path) {
   Sha256 hash;
-  read_in_parts(path, [&](std::string_view part) { hash.add(part.data(), part.size()); });
+  read_in_parts(path, [&](std::string_view part) { hash.add(part); });
   return hash.hex();
 }
 
