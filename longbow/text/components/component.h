@@ -16,6 +16,7 @@ class ComponentReader {
   ComponentReader(const Node& node, std::string kind);
 
   const std::string& type() const { return type_; }
+  const Place& place() const { return node_.place; }
   const Node* find(const char* field);  // nullptr when absent or null
   const Node& need(const char* field);
   bool boolean(const char* field);
