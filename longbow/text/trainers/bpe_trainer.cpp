@@ -48,7 +48,7 @@ struct Candidate {
   }
 };
 
-class Vocabulary {
+class TokenIds {
  public:
   uint32_t add(const std::string& token) {
     const auto [found, is_new] = ids_.emplace(token, static_cast<uint32_t>(tokens_.size()));
@@ -209,8 +209,8 @@ class Trainer {
     const int64_t count = counted_[index].count;
     size_t write = word.begin;
     for (size_t at = word.begin; at < word.end; ++at, ++write) {
-      const bool found = symbols_[at].id == pair.left && at + 1 < word.end &&
-                         symbols_[at + 1].id == pair.right;
+      const bool found =
+          symbols_[at].id == pair.left && at + 1 < word.end && symbols_[at + 1].id == pair.right;
       if (!found) {
         symbols_[write] = symbols_[at];
         continue;
@@ -239,7 +239,7 @@ class Trainer {
 
   const std::vector<WordCount>& counted_;
   const BpeTrainerOptions& options_;
-  Vocabulary vocabulary_;
+  TokenIds vocabulary_;
   std::vector<Symbol> symbols_;
   std::vector<Word> words_;
   PairMap<int64_t> counts_;

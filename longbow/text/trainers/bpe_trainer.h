@@ -33,7 +33,7 @@ struct BpeTrainerOptions {
 };
 
 struct TrainedBpe {
-  std::vector<std::string> tokens;                     // by id
+  std::vector<std::string> tokens;                    // by id
   std::vector<std::pair<uint32_t, uint32_t>> merges;  // ids, the first merge first
 };
 

@@ -30,8 +30,8 @@ class PieceTrie {
     unsigned char byte = 0;
   };
   uint32_t child(uint32_t node, unsigned char byte) const {  // 0: none
-    const uint32_t first = nodes_[node].first_child, count = nodes_[node].children;
     if (node == 0) return root_[byte];
+    const uint32_t first = nodes_[node].first_child, count = nodes_[node].children;
     for (uint32_t i = first; i < first + count; ++i)
       if (nodes_[i].byte >= byte) return nodes_[i].byte == byte ? i : 0;
     return 0;

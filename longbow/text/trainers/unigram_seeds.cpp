@@ -111,7 +111,8 @@ std::vector<Repeat> repeats(const std::u32string& text, const std::vector<uint32
       first = open.back().first;
       open.pop_back();
     }
-    if (shared > 0 && (open.empty() || open.back().length < shared)) open.push_back({first, shared});
+    if (shared > 0 && (open.empty() || open.back().length < shared))
+      open.push_back({first, shared});
   }
   return found;
 }

@@ -37,8 +37,7 @@ double digamma(double x) {
   for (; x < 7; ++x) shift -= 1 / x;
   x -= 0.5;
   const double x2 = 1 / (x * x), x4 = x2 * x2;
-  return shift + std::log(x) + x2 / 24 - 7 * x4 / 960 + 31 * x4 * x2 / 8064 -
-         127 * x4 * x4 / 30720;
+  return shift + std::log(x) + x2 / 24 - 7 * x4 / 960 + 31 * x4 * x2 / 8064 - 127 * x4 * x4 / 30720;
 }
 
 // The pieces that are left, by the number that they have as seeds: the trie over all seeds serves
@@ -169,8 +168,7 @@ class Trainer {
     const size_t wanted = static_cast<size_t>(options_.vocabulary) * 11 / 10;
     for (int64_t round = 0;; ++round) {
       for (int64_t i = 0; i < options_.sub_iterations; ++i) {
-        if (progress)
-          progress("rounds", round, round + rounds_left(wanted));
+        if (progress) progress("rounds", round, round + rounds_left(wanted));
         maximise(expected_counts());
       }
       if (model_.order.size() + 1 <= wanted) break;
@@ -188,7 +186,9 @@ class Trainer {
 
   int64_t rounds_left(size_t wanted) const {
     const double ratio = static_cast<double>(wanted) / static_cast<double>(model_.order.size() + 1);
-    return ratio >= 1 ? 1 : 1 + static_cast<int64_t>(std::ceil(std::log(ratio) / std::log(options_.shrinking_factor)));
+    return ratio >= 1 ? 1
+                      : 1 + static_cast<int64_t>(
+                                std::ceil(std::log(ratio) / std::log(options_.shrinking_factor)));
   }
 
   void rate_unknown() {
@@ -248,8 +248,8 @@ class Trainer {
     std::vector<uint32_t> order;
     for (const auto piece : model_.order) {
       const bool stays = expected[piece] >= kLeastExpected;
-      model_.scores[piece] = stays ? digamma(expected[piece]) - log_sum
-                                   : std::numeric_limits<double>::quiet_NaN();
+      model_.scores[piece] =
+          stays ? digamma(expected[piece]) - log_sum : std::numeric_limits<double>::quiet_NaN();
       if (stays) order.push_back(piece);
     }
     model_.order = std::move(order);
@@ -268,11 +268,11 @@ class Trainer {
   // What the likelihood loses when the best segmentations use `instead` in place of a piece.
   double loss(double used, const std::vector<const Arc*>& instead,
               const std::vector<double>& counts, double sum) const {
-    const double log_sum =
-        std::log(sum + used * (static_cast<double>(instead.size()) - 1));
+    const double log_sum = std::log(sum + used * (static_cast<double>(instead.size()) - 1));
     double other = 0;
     for (const auto* arc : instead)
-      other += std::log(counts[arc->piece == kUnknown ? seeds_.size() : arc->piece] + used) - log_sum;
+      other +=
+          std::log(counts[arc->piece == kUnknown ? seeds_.size() : arc->piece] + used) - log_sum;
     return used / total_ * (std::log(used) - std::log(sum) - other);
   }
 
@@ -280,9 +280,9 @@ class Trainer {
     const auto counts = best_counts();
     double sum = 0;
     for (const double count : counts) sum += count;
-    const auto most = std::max(
-        wanted, static_cast<size_t>(static_cast<double>(model_.order.size() + 1) *
-                                    options_.shrinking_factor));
+    const auto most =
+        std::max(wanted, static_cast<size_t>(static_cast<double>(model_.order.size() + 1) *
+                                             options_.shrinking_factor));
     std::vector<uint32_t> kept;
     std::vector<std::pair<double, uint32_t>> candidates;
     Lattice lattice;
@@ -334,15 +334,15 @@ class Trainer {
       }
     }
     const std::unordered_set<std::string_view> characters(required.begin(), required.end());
-    const auto room = std::max<int64_t>(options_.vocabulary - static_cast<int64_t>(special.size()), 0);
+    const auto room =
+        std::max<int64_t>(options_.vocabulary - static_cast<int64_t>(special.size()), 0);
     for (const auto piece : model_.order) {
       if (static_cast<int64_t>(pieces.size()) >= room) break;
       const auto& text = seeds_[piece].text;
       if (!characters.contains(text)) pieces.push_back({text, model_.scores[piece]});
     }
-    std::stable_sort(pieces.begin(), pieces.end(), [](const ScoredPiece& a, const ScoredPiece& b) {
-      return a.score > b.score;
-    });
+    std::stable_sort(pieces.begin(), pieces.end(),
+                     [](const ScoredPiece& a, const ScoredPiece& b) { return a.score > b.score; });
     std::vector<ScoredPiece> first;
     for (const auto& token : special) first.push_back({token, 0});
     pieces.insert(pieces.begin(), first.begin(), first.end());

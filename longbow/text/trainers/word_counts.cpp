@@ -170,8 +170,7 @@ std::vector<WordCount> count_words(const NextText& next, const SplitWords& split
   SharedCounts shared;
   {
     std::vector<std::jthread> workers;
-    for (unsigned i = 0; i < count; ++i)
-      workers.emplace_back([&] { work(queue, split, shared); });
+    for (unsigned i = 0; i < count; ++i) workers.emplace_back([&] { work(queue, split, shared); });
     feed(queue, next, options);
   }
   if (const auto error = queue.failure()) std::rethrow_exception(error);

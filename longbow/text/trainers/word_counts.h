@@ -28,7 +28,7 @@ struct WordCount {
 };
 
 struct CountingOptions {
-  unsigned threads = 0;                         // 0: one per core
+  unsigned threads = 0;                          // 0: one per core
   std::function<void(int64_t bytes)> read = {};  // called now and then, from the calling thread
 };
 

@@ -13,12 +13,9 @@ struct WordLevelTrainerOptions {
   std::vector<std::string> special_tokens = {};
 };
 
-// The tokens by id: special tokens, then the most frequent words, equally frequent ones in the order
-// of their bytes.
+// The tokens by id: special tokens, then the most frequent words, equally frequent ones in the
+// order of their bytes.
 std::vector<std::string> train_word_level(const std::vector<WordCount>& words,
                                           const WordLevelTrainerOptions& options);
-
-// Every character of the words with its count, in the order of the code points.
-std::vector<WordCount> count_characters(const std::vector<WordCount>& words);
 
 }  // namespace longbow
