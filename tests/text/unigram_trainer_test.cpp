@@ -140,6 +140,10 @@ TEST(UnigramTrainer, AVocabularyBelowTheCharactersIsRefused) {
   }
 }
 
+TEST(UnigramTrainer, MayHoldNothingButCharacters) {
+  EXPECT_EQ(train_unigram({{"ab", 3}, {"abc", 2}, {"b", 5}}, {.vocabulary = 3}).pieces.size(), 3u);
+}
+
 TEST(UnigramTrainer, ReportsRoundsAndMayBeEnded) {
   EXPECT_THROW(train_unigram(some_words(), {.vocabulary = 200},
                              [](const char*, int64_t, int64_t) { throw 1; }),

@@ -171,8 +171,7 @@ class Trainer {
         if (progress) progress("rounds", round, round + rounds_left(wanted));
         maximise(expected_counts());
       }
-      if (model_.order.size() + 1 <= wanted) break;
-      prune(wanted);
+      if (model_.order.size() + 1 <= wanted || !prune(wanted)) break;
     }
     return finished(required);
   }
@@ -276,7 +275,8 @@ class Trainer {
     return used / total_ * (std::log(used) - std::log(sum) - other);
   }
 
-  void prune(size_t wanted) {
+  // False when every piece stays: characters are never dropped here.
+  bool prune(size_t wanted) {
     const auto counts = best_counts();
     double sum = 0;
     for (const double count : counts) sum += count;
@@ -305,11 +305,13 @@ class Trainer {
       if (kept.size() + 1 >= most) break;
       kept.push_back(piece);
     }
+    if (kept.size() == model_.order.size()) return false;
     auto scores = std::vector<double>(seeds_.size(), std::numeric_limits<double>::quiet_NaN());
     for (const auto piece : kept) scores[piece] = model_.scores[piece];
     model_.scores = std::move(scores);
     model_.order = std::move(kept);
     rate_unknown();
+    return true;
   }
 
   TrainedUnigram finished(const std::vector<std::string>& required) const {
