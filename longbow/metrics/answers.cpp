@@ -65,15 +65,12 @@ double f1_of(const Overlap& overlap, AnswerRules rules) {
 }  // namespace
 
 std::string normalize_answer(std::string_view text, AnswerRules rules) {
-  const bool korean = rules == AnswerRules::korquad;
-  std::u32string kept;
-  for (const auto code : code_points(lowercase(text))) {
-    if (korean && is_korean_mark(code))
-      kept += U' ';
-    else if (!is_ascii_punctuation(code))
-      kept += code;
-  }
-  const auto line = to_utf8(korean ? kept : without_articles(kept));
+  auto codes = code_points(text);
+  if (rules == AnswerRules::korquad) std::ranges::replace_if(codes, is_korean_mark, U' ');
+  codes = code_points(lowercase(to_utf8(codes)));
+  std::erase_if(codes, is_ascii_punctuation);
+  if (rules != AnswerRules::korquad) codes = without_articles(codes);
+  const auto line = to_utf8(codes);
   std::string normal;
   for (const auto word : split(line)) {
     if (!normal.empty()) normal += ' ';

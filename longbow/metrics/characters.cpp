@@ -13,10 +13,13 @@ utf8proc_category_t category(char32_t code) {
   return utf8proc_category(static_cast<utf8proc_int32_t>(code));
 }
 
+// Letters with case, and signs such as Ⅳ that have a form in the other case.
 bool is_cased(char32_t code) {
   const auto kind = category(code);
+  const auto letter = static_cast<utf8proc_int32_t>(code);
   return kind == UTF8PROC_CATEGORY_LU || kind == UTF8PROC_CATEGORY_LL ||
-         kind == UTF8PROC_CATEGORY_LT;
+         kind == UTF8PROC_CATEGORY_LT || utf8proc_tolower(letter) != letter ||
+         utf8proc_toupper(letter) != letter;
 }
 
 // What may stand inside a word without being one of its letters.

@@ -2,12 +2,14 @@
 // Whether a difference between two systems is chance: tests over the statistics of sentences
 // (Koehn, 2004; Riezler and Maxwell, 2005), with the numbers that sacreBLEU draws. Statistics are
 // structs with operator+=, and `score` makes a number of a sum of them.
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "longbow/metrics/pcg64.h"
@@ -24,6 +26,9 @@ struct Interval {
 };
 
 enum class PairedTest { bootstrap, randomization };
+constexpr std::array<std::string_view, 2> names_of(PairedTest) {
+  return {"bootstrap", "randomization"};
+}
 // "bs:1000|seed:12345" or "ar:1000|seed:12345", for a signature.
 std::string signature_of(PairedTest test, const Trials& trials);
 
