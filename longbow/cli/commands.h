@@ -115,6 +115,52 @@ struct DataCommand {
 };
 int run(const DataCommand& command);
 
+// Hypotheses against references, one text a line; a file may be -, stdin.
+struct ScoreTexts {
+  std::string hypotheses, paired, test = "bootstrap";  // paired: empty, or other hypotheses
+  std::vector<std::string> references;
+  bool lowercase = false, sentences = false, confidence = false, json = false;
+  int64_t trials = 1000;
+  uint64_t seed = 12345;
+};
+
+struct ScoreBleuCommand {
+  ScoreTexts texts;
+  std::string tokenize = "13a", smooth = "exp";
+  std::optional<double> smooth_value;
+  int64_t max_order = 4;
+  bool effective_order = false;
+};
+int run(const ScoreBleuCommand& command);
+
+struct ScoreChrfCommand {
+  ScoreTexts texts;
+  int64_t char_order = 6, word_order = 0, beta = 2;
+  bool whitespace = false, eps_smoothing = false;
+};
+int run(const ScoreChrfCommand& command);
+
+struct ScoreClassificationCommand {
+  std::string predictions, references;
+  std::vector<std::string> labels;  // empty = all
+  double zero_division = 0;
+  bool json = false;
+};
+int run(const ScoreClassificationCommand& command);
+
+struct ScoreRegressionCommand {
+  std::string predictions, references;
+  std::optional<double> threshold;
+  bool json = false;
+};
+int run(const ScoreRegressionCommand& command);
+
+struct ScoreAnswersCommand {
+  std::string predictions, data;
+  bool korquad = false, json = false;
+};
+int run(const ScoreAnswersCommand& command);
+
 struct ImportCommand {
   std::string folder, out, attention;  // empty attention = softmax, as it is
   int64_t seed = 1;

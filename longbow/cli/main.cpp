@@ -11,20 +11,19 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <exception>
-#include <functional>
 #include <iostream>
 #include <limits>
 #include <sstream>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "longbow/cli/commands.h"
 #include "longbow/cli/failure.h"
+#include "longbow/cli/flags.h"
 #include "longbow/cli/memory_guard.h"
+#include "longbow/cli/score_flags.h"
 #include "longbow/cli/threads.h"
 #include "longbow/core/error.h"
 #include "longbow/core/fields.h"
@@ -34,43 +33,6 @@
 
 namespace longbow::cli {
 namespace {
-
-using Action = std::function<int()>;
-
-// Declares a subcommand over a struct that lives as long as the program.
-template <class Command>
-CLI::App* declare(CLI::App& app, Action& action, const char* name, const char* help,
-                  Command& command) {
-  auto* sub = app.add_subcommand(name, help);
-  sub->callback([&action, &command] { action = [&command] { return run(command); }; });
-  return sub;
-}
-
-// Commands that can be typed as they stand.
-void add_examples(CLI::App* sub, const std::vector<std::string>& commands) {
-  std::string text = commands.size() > 1 ? "Examples:" : "Example:";
-  for (const auto& command : commands) text += "\n  longbow " + command;
-  sub->footer(text);
-}
-
-CLI::Validator between(int64_t least, int64_t most) {
-  return CLI::Validator(
-      [least, most](std::string& text) -> std::string {
-        int64_t value = 0;
-        const auto* end = text.data() + text.size();
-        const auto [stop, error] = std::from_chars(text.data(), end, value);
-        const bool whole = stop == end && error != std::errc::invalid_argument;
-        if (!whole || (error == std::errc{} ? value < least : text.front() == '-'))
-          return fmt::format("{} is not a whole number of at least {}", quote(text), least);
-        if (error != std::errc{} || value > most)
-          return fmt::format("{} is more than {}", quote(text), most);
-        return "";
-      },
-      "");
-}
-CLI::Validator at_least(int64_t least) {
-  return between(least, std::numeric_limits<int64_t>::max());
-}
 
 void add_threads(CLI::App* sub) {
   sub->add_option_function<int64_t>(
@@ -452,6 +414,7 @@ int main(int argc, char** argv) {
   declare_comparing(app, action);
   declare_showing(app, action);
   declare_data(app, action);
+  declare_score(app, action);
   declare_folders(app, action);
   return guarded([&] {
     check_command(app, argc, argv);

@@ -25,7 +25,7 @@ TEST(Program, HelpsWithEveryCommand) {
   const auto all = here.run({"--help"}).out;
   for (const std::string command :
        {"list", "describe", "init", "doctor", "train", "eval", "generate", "translate", "predict",
-        "arena", "bench", "maps", "report", "data", "import", "export"}) {
+        "arena", "bench", "maps", "report", "data", "score", "import", "export"}) {
     const auto outcome = here.run({command, "--help"});
     EXPECT_EQ(outcome.code, 0) << command;
     EXPECT_NE(outcome.out.find("--help"), std::string::npos) << command;
