@@ -108,6 +108,7 @@ TEST(TextFile, SumsTheBytesOnDisk) {
   auto twice = TextFile::in_memory("abc", "a", {.checksum = true});
   EXPECT_EQ(twice.read_all(), "abc");
   EXPECT_EQ(twice.sha256(), sha256("abc"));
+  EXPECT_THROW(TextFile::in_memory("abc", "a").sha256(), std::logic_error);
 }
 
 TEST(TextFile, PeeksWithoutReading) {

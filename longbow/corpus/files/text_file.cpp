@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cassert>
 #include <cstring>
 #include <limits>
+#include <stdexcept>
 #include <utility>
 
 #include "longbow/core/error.h"
@@ -94,7 +94,7 @@ std::string TextFile::read_all(int64_t most) {
 }
 
 std::string TextFile::sha256() {
-  assert(checksum_);
+  if (!checksum_) throw std::logic_error("TextFile::sha256: options.checksum is not set");
   start_ = checked_ = filled_ = 0;
   buffer_.resize(std::max(buffer_.size(), kBlock));
   while (source_->read(buffer_.data(), buffer_.size()) > 0) {

@@ -22,7 +22,7 @@ class JsonRows : public Rows {
   }
 
   bool next(std::vector<Cell>& cells) override {
-    cells.assign(wanted_.size(), {.is_missing = true});
+    cells.assign(wanted_.size(), {.text = {}, .is_missing = true});
     return lines_ ? next_line(cells) : next_item(cells);
   }
   int64_t line() const override { return line_; }
