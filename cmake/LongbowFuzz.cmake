@@ -24,6 +24,7 @@ function(longbow_fuzz_reader name)
     if(NOT TARGET ${library})
       add_library(${library} OBJECT ${PROJECT_SOURCE_DIR}/longbow/${source})
       longbow_fuzz_flags(${library} "${reader_TORCH}")
+      target_link_libraries(${library} PRIVATE longbow_parsers)
     endif()
     list(APPEND objects $<TARGET_OBJECTS:${library}>)
   endforeach()
@@ -52,3 +53,11 @@ longbow_fuzz_reader(record SOURCES report/table/load_record.cpp report/table/met
 longbow_fuzz_reader(metrics SOURCES report/table/metrics.cpp)
 longbow_fuzz_reader(safetensors TORCH SOURCES tensors/safetensors.cpp)
 longbow_fuzz_reader(checkpoint TORCH SOURCES train/run/checkpoint.cpp tensors/safetensors.cpp)
+# The tokenizers, as far as a file or a text reaches.
+file(GLOB_RECURSE longbow_text_sources RELATIVE ${PROJECT_SOURCE_DIR}/longbow
+  ${PROJECT_SOURCE_DIR}/longbow/text/unicode/*.cpp ${PROJECT_SOURCE_DIR}/longbow/text/components/*.cpp
+  ${PROJECT_SOURCE_DIR}/longbow/text/models/*.cpp ${PROJECT_SOURCE_DIR}/longbow/text/tokenizer/*.cpp
+  ${PROJECT_SOURCE_DIR}/longbow/text/formats/*.cpp)
+longbow_fuzz_reader(tokenizer_json SOURCES ${longbow_text_sources})
+longbow_fuzz_reader(sentencepiece SOURCES ${longbow_text_sources})
+longbow_fuzz_reader(encode SOURCES ${longbow_text_sources})
