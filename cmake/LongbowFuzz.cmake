@@ -51,6 +51,13 @@ longbow_fuzz_reader(manifest SOURCES data/readers/manifest.cpp data/samples/data
 longbow_fuzz_reader(facts SOURCES data/samples/facts.cpp data/samples/dataset.cpp)
 longbow_fuzz_reader(record SOURCES report/table/load_record.cpp report/table/metrics.cpp report/table/number.cpp)
 longbow_fuzz_reader(metrics SOURCES report/table/metrics.cpp)
+set(corpus_files corpus/files/byte_source.cpp corpus/files/text_file.cpp corpus/files/utf8_scan.cpp)
+set(corpus_rows corpus/readers/record.cpp corpus/readers/json_stream.cpp corpus/readers/json_rows.cpp
+  corpus/readers/delimited_rows.cpp corpus/readers/number.cpp corpus/readers/table_format.cpp)
+longbow_fuzz_reader(text_file SOURCES ${corpus_files})
+longbow_fuzz_reader(table SOURCES ${corpus_files} ${corpus_rows} corpus/readers/table.cpp)
+longbow_fuzz_reader(questions SOURCES ${corpus_files} corpus/readers/record.cpp corpus/readers/json_stream.cpp
+  corpus/readers/questions.cpp)
 longbow_fuzz_reader(safetensors TORCH SOURCES tensors/safetensors.cpp)
 longbow_fuzz_reader(checkpoint TORCH SOURCES train/run/checkpoint.cpp tensors/safetensors.cpp)
 # The tokenizers, as far as a file or a text reaches.
