@@ -247,9 +247,13 @@ TEST(TextFile, NamesAFileThatMayNotBeRead) {
   std::filesystem::permissions(path, std::filesystem::perms::none);
   constexpr uid_t kNobody = 65534;
   const bool is_root = geteuid() == 0;
-  if (is_root) ASSERT_EQ(seteuid(kNobody), 0);  // root may read anything
+  if (is_root) {  // root may read anything
+    ASSERT_EQ(seteuid(kNobody), 0);
+  }
   const auto message = scratch.mistake([&] { TextFile{path}; });
-  if (is_root) ASSERT_EQ(seteuid(0), 0);
+  if (is_root) {
+    ASSERT_EQ(seteuid(0), 0);
+  }
   EXPECT_EQ(message, "a: cannot be read; Permission denied");
 }
 
