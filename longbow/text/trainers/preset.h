@@ -1,0 +1,21 @@
+#pragma once
+// What is around the model of a tokenizer of each kind, with the options over it.
+#include <string>
+#include <vector>
+
+#include "longbow/text/tokenizer/tokenizer.h"
+#include "longbow/text/trainers/train_tokenizer.h"
+
+namespace longbow {
+
+// Every option of the kind with a value; those that it does not have are without one.
+TrainTokenizerOptions with_defaults(TrainTokenizerOptions options);
+
+// The following take options with defaults.
+NormalizerPtr preset_normalizer(const TrainTokenizerOptions& options);
+PreTokenizerPtr preset_pre_tokenizer(const TrainTokenizerOptions& options);
+TokenDecoderPtr preset_decoder(const TrainTokenizerOptions& options);
+// Special tokens have their index as their id.
+PostProcessorPtr preset_post_processor(const TrainTokenizerOptions& options);
+
+}  // namespace longbow
