@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "longbow/text/tokenizer/tokenizer.h"
-#include "longbow/text/trainers/train_tokenizer.h"
+#include "longbow/text/trainers/tokenizer_options.h"
 
 namespace longbow {
 
