@@ -43,10 +43,17 @@ function(longbow_fuzz_reader name)
   set_tests_properties(fuzz.${name} PROPERTIES LABELS fuzz TIMEOUT 600 ENVIRONMENT OMP_NUM_THREADS=1)
 endfunction()
 
+# The tokenizers, as far as a file or a text reaches.
+file(GLOB_RECURSE longbow_text_sources RELATIVE ${PROJECT_SOURCE_DIR}/longbow
+  ${PROJECT_SOURCE_DIR}/longbow/text/unicode/*.cpp ${PROJECT_SOURCE_DIR}/longbow/text/components/*.cpp
+  ${PROJECT_SOURCE_DIR}/longbow/text/models/*.cpp ${PROJECT_SOURCE_DIR}/longbow/text/tokenizer/*.cpp
+  ${PROJECT_SOURCE_DIR}/longbow/text/formats/*.cpp)
+
 longbow_fuzz_reader(yaml)
 longbow_fuzz_reader(json)
 longbow_fuzz_reader(tsv SOURCES data/readers/tsv.cpp)
-longbow_fuzz_reader(symbols SOURCES data/readers/symbols.cpp data/readers/tsv.cpp)
+longbow_fuzz_reader(symbols SOURCES data/readers/symbols.cpp data/readers/tsv.cpp data/samples/text_codec.cpp
+  ${longbow_text_sources})
 longbow_fuzz_reader(manifest SOURCES data/readers/manifest.cpp data/samples/dataset.cpp)
 longbow_fuzz_reader(facts SOURCES data/samples/facts.cpp data/samples/dataset.cpp)
 longbow_fuzz_reader(record SOURCES report/table/load_record.cpp report/table/metrics.cpp report/table/number.cpp)
@@ -60,11 +67,6 @@ longbow_fuzz_reader(questions SOURCES ${corpus_files} corpus/readers/record.cpp 
   corpus/readers/questions.cpp)
 longbow_fuzz_reader(safetensors TORCH SOURCES tensors/safetensors.cpp)
 longbow_fuzz_reader(checkpoint TORCH SOURCES train/run/checkpoint.cpp tensors/safetensors.cpp)
-# The tokenizers, as far as a file or a text reaches.
-file(GLOB_RECURSE longbow_text_sources RELATIVE ${PROJECT_SOURCE_DIR}/longbow
-  ${PROJECT_SOURCE_DIR}/longbow/text/unicode/*.cpp ${PROJECT_SOURCE_DIR}/longbow/text/components/*.cpp
-  ${PROJECT_SOURCE_DIR}/longbow/text/models/*.cpp ${PROJECT_SOURCE_DIR}/longbow/text/tokenizer/*.cpp
-  ${PROJECT_SOURCE_DIR}/longbow/text/formats/*.cpp)
 longbow_fuzz_reader(tokenizer_json SOURCES ${longbow_text_sources})
 longbow_fuzz_reader(sentencepiece SOURCES ${longbow_text_sources})
 longbow_fuzz_reader(encode SOURCES ${longbow_text_sources})

@@ -26,6 +26,7 @@ int run(const DescribeCommand& command);
 
 struct InitCommand {
   std::string name;  // empty: say what can be asked for
+  std::string file;  // of one's own, where the data set takes one
 };
 int run(const InitCommand& command);
 

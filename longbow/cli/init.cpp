@@ -46,8 +46,22 @@ void add_rows(const Node& node, const std::string& prefix, const std::string& ob
 
 const Objective& objective_of(const Starter& starter) {
   const auto* said = starter.config.find("objective");
-  return find_objective(said ? said->text
-                             : find_data_source(starter.config.find("task")->text).objective);
+  if (said) return find_objective(said->text);
+  const auto& source = find_data_source(starter.config.find("task")->text);
+  const auto* options = starter.config.find("data")->find(source.name);
+  return find_objective(source.objective_for && options ? source.objective_for(*options)
+                                                        : source.objective);
+}
+
+// The starter of the data set with a file of one's own in place of that of the example.
+void set_file(Starter& starter, const std::string& file) {
+  const auto& source = find_data_source(starter.config.find("task")->text);
+  if (!source.data_for)
+    throw UserError(Place{file, 0}, source.name + " takes no file of your own",
+                    "one of: table, lines, parallel, questions");
+  auto& data = starter.config["data"];
+  data[source.name] = Node::map();
+  data = merged(data, source.data_for(file));
 }
 
 std::string config_of(const Starter& starter) {
@@ -85,7 +99,13 @@ std::string listing() {
 }  // namespace
 
 int run(const InitCommand& command) {
-  fmt::print("{}", command.name.empty() ? listing() : config_of(find_starter(command.name)));
+  if (command.name.empty()) {
+    fmt::print("{}", listing());
+    return 0;
+  }
+  auto starter = find_starter(command.name);
+  if (!command.file.empty()) set_file(starter, command.file);
+  fmt::print("{}", config_of(starter));
   return 0;
 }
 

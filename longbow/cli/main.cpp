@@ -78,7 +78,9 @@ void declare_table(CLI::App& app, Action& action) {
                 "Print a starter config that explains every key; without a name, list the choices",
                 init);
   sub->add_option("name", init.name, "data set or objective");
-  add_examples(sub, {"init", "init recall > recall.yaml"});
+  sub->add_option("file", init.file,
+                  "your own file, for table, lines, parallel and questions: the config names it");
+  add_examples(sub, {"init", "init recall > recall.yaml", "init table my.csv > my.yaml"});
 
   static DoctorCommand doctor;
   sub = declare(app, action, "doctor",

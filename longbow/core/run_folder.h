@@ -15,7 +15,9 @@ class RunFolder {
   std::string config() const { return in("config.yaml"); }  // with every default spelled out
   std::string card() const { return in("config.json"); }    // the model's type, sizes and labels
   std::string vocabulary() const { return in("vocabulary.json"); }  // what its texts are made of
-  std::string request() const { return in("request.yaml"); }        // the config of an arena's cell
+  std::string tokenizer() const { return in("tokenizer.json"); }    // where they are plain text
+  std::string target_tokenizer() const { return in("target_tokenizer.json"); }  // if another
+  std::string request() const { return in("request.yaml"); }  // the config of an arena's cell
   std::string metrics() const { return in("metrics.jsonl"); }
   std::string results() const { return in("results.json"); }
   std::string best() const { return in("best.safetensors"); }      // the best weights so far

@@ -2,8 +2,8 @@
 
 #include <filesystem>
 
-#include "longbow/core/file.h"
 #include "longbow/core/run_folder.h"
+#include "longbow/data/samples/saved_facts.h"
 #include "longbow/predict/predictions.h"
 #include "longbow/predict/writing.h"
 
@@ -22,8 +22,7 @@ Prediction prediction_of(Node all) {
 
 // What was kept of the data, or the data itself where nothing was.
 DataFacts facts_in(const RunFolder& files, const RunConfig& config, const Node& tree) {
-  const auto file = files.vocabulary();
-  if (std::filesystem::exists(file)) return parse_facts(read_file(file), file);
+  if (std::filesystem::exists(files.vocabulary())) return load_facts(files);
   check_data_path(tree);
   return facts_of(load_splits(config));
 }

@@ -34,7 +34,7 @@ Symbols MaskIds::symbols(const Splits& splits) const {
     names.resize(static_cast<size_t>(vocabulary));
     names.emplace_back("[MASK]");
   }
-  return {names, inputs()};
+  return {names, inputs(), 0, splits.codec};
 }
 
 Masked masked(const Tensor& tokens, const Tensor& keep, const MaskingConfig& config,

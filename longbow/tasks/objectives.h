@@ -2,6 +2,7 @@
 // What the files of the objectives share.
 #include <span>
 
+#include "longbow/data/samples/framed.h"
 #include "longbow/models/encoder/encoder_config.h"
 #include "longbow/tasks/task.h"
 
@@ -22,7 +23,7 @@ class TaskOf : public Task {
   static void check_data(const Splits&, const Config&, const Node& /*tree*/) {}
   // Hidden by those of a task that reads other samples than the data's, or has more lengths that a
   // config may leave to the data.
-  static Splits arranged(const Splits& splits, const Config&) { return splits; }
+  static Splits arranged(const Splits& splits, const Config&) { return framed(splits); }
   static void fit(Config& config, const Splits& splits, int64_t bucket, const Node& tree) {
     check_options(tree, "model", [&] { fit_length(config.encoder.max_length, splits, bucket); });
   }

@@ -3,8 +3,11 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
+#include <span>
 
+#include "longbow/data/samples/framed.h"
 #include "longbow/data/samples/joined.h"
 
 namespace longbow {
@@ -91,21 +94,24 @@ std::vector<Node> value_predictions(const Tensor& values, const Tensor& wanted) 
 
 std::string input_text(const Task& task, const Batch& batch, int64_t row) {
   const auto names = task.texts().read;
-  auto text = text_of(batch.tokens[row], batch.lengths[row], names);
   if (batch.second.defined())
-    return text + "\t" + text_of(batch.second[row], batch.second_lengths[row], names);
-  if (const int64_t separator = task.splits().separator; separator > 0) {
-    const auto between = " " + names.text({&separator, 1}) + " ";
-    if (const auto at = text.find(between); at != std::string::npos)
-      text.replace(at, between.size(), "\t");
-  }
-  return text;
+    return text_of(batch.tokens[row], batch.lengths[row], names) + "\t" +
+           text_of(batch.second[row], batch.second_lengths[row], names);
+  const auto tokens = batch.tokens[row].cpu().contiguous();
+  const std::span ids(tokens.const_data_ptr<int64_t>(),
+                      static_cast<size_t>(batch.lengths[row].item<int64_t>()));
+  const auto separator = task.splits().separator;
+  const auto at = separator > 0 ? std::ranges::find(ids, separator) : ids.end();
+  const auto first = static_cast<size_t>(at - ids.begin());
+  if (at == ids.end()) return names.text(ids);
+  return names.text(ids.first(first)) + "\t" + names.text(ids.subspan(first + 1));
 }
 
 std::shared_ptr<const Dataset> inputs_of(const Task& task, std::vector<Sample> samples) {
   auto list = std::make_shared<SampleList>(std::move(samples), /*per_token=*/false);
-  const auto separator = task.splits().separator;
-  return separator > 0 ? joined(list, separator, Answers::classes) : list;
+  const auto& splits = task.splits();
+  return splits.separator > 0 ? joined(list, splits.separator, Answers::classes, splits.frame)
+                              : framed(list, splits.frame);
 }
 
 }  // namespace longbow

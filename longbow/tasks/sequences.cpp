@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "longbow/data/samples/framed.h"
 #include "longbow/data/samples/joined.h"
 
 namespace longbow {
@@ -17,11 +18,11 @@ void check_sequences(const SequencesConfig& config, const Node& tree) {
 }
 
 Splits arranged(const Splits& splits, const SequencesConfig& config) {
-  if (!splits.train->has_second()) return splits;
+  if (!splits.train->has_second()) return framed(splits);
   if (splits.second_vocabulary != 0 && splits.second_vocabulary != splits.vocabulary)
     throw UserError("the sequences of a pair have different vocabularies",
                     "one encoder reads both; choose another objective");
-  return config.pairs == Arrangement::joint ? joined(splits, Answers::classes) : splits;
+  return config.pairs == Arrangement::joint ? joined(splits, Answers::classes) : framed(splits);
 }
 
 Sequences::Sequences(const Splits& splits, const SequencesConfig& config, int64_t outputs,

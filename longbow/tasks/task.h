@@ -83,7 +83,9 @@ class Task {
   Task(Splits splits, TaskOptions options) : splits_(std::move(splits)), options_(options) {}
   // What flows beside the tokens of a batch.
   virtual Context context_of(const Batch& batch, const Random& random) const;
-  Symbols symbols() const { return {splits_.symbols, splits_.vocabulary, splits_.unknown}; }
+  Symbols symbols() const {
+    return {splits_.symbols, splits_.vocabulary, splits_.unknown, splits_.codec};
+  }
   bool has_pairs() const { return splits_.train->has_second() || splits_.separator > 0; }
   Splits splits_;
   TaskOptions options_;

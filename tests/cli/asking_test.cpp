@@ -1,4 +1,5 @@
 // A trained model is its folder: copied alone, it answers as it did beside its data.
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -155,6 +156,85 @@ TEST(Asking, MapsAreOfATextOrOfASample) {
   EXPECT_EQ(error_line(here, {"maps", "run", "--out", "m.svg", "--text", "k1", "--sample", "2"}),
             "--text: a sample is given too; leave one of them out");
 }
+
+// Models of plain text: the run folder alone, in an empty place, without the files and the cache.
+struct TextAsked {
+  std::string name, file, contents, config, input;
+  Arguments question;
+};
+std::ostream& operator<<(std::ostream& stream, const TextAsked& asked) {
+  return stream << asked.name;
+}
+
+constexpr const char* kArticle = R"({"data": [{"title": "t", "paragraphs": [{
+  "context": "The river Han flows through Seoul.", "qas": [
+    {"id": "1", "question": "Which river?", "answers": [{"text": "Han", "answer_start": 10}]},
+    {"id": "2", "question": "Which city?", "answers": [{"text": "Seoul", "answer_start": 28}]}]}]}]})";
+
+const TextAsked kTextAsked[] = {
+    {"table",
+     "a.csv",
+     "text,label\na very red apple,fruit\nblue car,thing\n",
+     "table: {train: a.csv, valid: a.csv, test: a.csv}",
+     "a blue apple\n",
+     {"predict"}},
+    {"lines",
+     "a.txt",
+     "to be or not to be\nthat is the question\n",
+     "lines: {train: a.txt, valid: a.txt, test: a.txt, length: 8}",
+     "to be\n",
+     {"generate", "--max-length", "4"}},
+    {"parallel",
+     "a.tsv",
+     "1\tone\teins\n2\ttwo\tzwei\n",
+     "parallel: {table: true, header: false, source: 2, target: 3, train: a.tsv, valid: a.tsv, "
+     "test: a.tsv}",
+     "one two\n",
+     {"translate"}},
+    {"questions",
+     "a.json",
+     kArticle,
+     "questions: {train: a.json, valid: a.json, test: a.json}",
+     "Which river?\tThe river Han flows through Seoul.\n",
+     {"predict", "--json"}},
+};
+
+class TextAlone : public testing::TestWithParam<TextAsked> {};
+
+TEST_P(TextAlone, AModelOfTextAnswersFromItsFolder) {
+  const Workspace here;
+  const auto& asked = GetParam();
+  setenv("LONGBOW_CACHE", here.path("cache").c_str(), 1);
+  fs::create_directory(here.path("data"));
+  here.write("data/" + asked.file, asked.contents);
+  train_run(here, "run",
+            "{task: " + asked.name +
+                ", data: {path: data, tokenizer: {train: wordpiece, "
+                "min_frequency: 1}, " +
+                asked.config + "}, model: " + kModel +
+                "}, train: {max_steps: 2, batch_size: 2, bucket: 4}}");
+  here.write("in.txt", asked.input);
+  const auto ask = [&](const std::string& folder) {
+    auto question = asked.question;
+    question.insert(question.begin() + 1, folder);
+    question.insert(question.end(), {"--file", "in.txt"});
+    return answered(here, question);
+  };
+  const auto beside = ask("run");
+  fs::create_directory(here.path("empty"));
+  fs::rename(here.path("run"), here.path("empty/model"));
+  fs::remove_all(here.path("data"));
+  fs::remove_all(here.path("cache"));
+  EXPECT_EQ(ask("empty/model"), beside);
+  EXPECT_FALSE(here.has("cache")) << "nothing was encoded again";
+  if (asked.name == "questions") {
+    const std::string answer = objects_of(beside).at(0).at("answer");
+    EXPECT_NE(asked.input.find(answer), std::string::npos) << answer;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, TextAlone, testing::ValuesIn(kTextAsked),
+                         [](const auto& tested) { return tested.param.name; });
 
 }  // namespace
 }  // namespace longbow::cli

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -77,6 +79,35 @@ TEST(InitCommand, WhatItPrintsForRecallLearns) {
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const auto result = nlohmann::json::parse(here.read("run/results.json"));
   EXPECT_GT(result.at("score"), 0.9) << "a guess is right one time in eight";
+}
+
+// A CSV of one's own, from the file to an answer.
+TEST(InitCommand, ATableOfOnesOwnTrainsAndAnswers) {
+  const Workspace here;
+  std::string rows = "id,comment,mood\n";
+  const std::vector<std::string> good = {"great", "lovely", "superb"}, bad = {"awful", "dull"};
+  for (size_t i = 0; i < 300; ++i) {
+    const auto& words = i % 2 ? good : bad;
+    rows += std::to_string(i) + ",\"The film, \"\"part " + std::to_string(i % 7) + "\"\", was " +
+            words[i % words.size()] + " and " + words[(i / 3) % words.size()] + "\"," +
+            (i % 2 ? "happy" : "sad") + "\r\n";
+  }
+  here.write("my.csv", rows);
+  setenv("LONGBOW_CACHE", here.path("cache").c_str(), 1);
+  here.write("my.yaml", answered(here, {"init", "table", "my.csv"}));
+  const auto start = std::chrono::steady_clock::now();
+  const auto trained = here.run({"train", "my.yaml", "--out", "run", "--progress", "off"});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_GT(nlohmann::json::parse(here.read("run/results.json")).at("score"), 0.9);
+  std::filesystem::remove(here.path("my.csv"));
+  std::filesystem::remove_all(here.path("cache"));
+  here.write("in.txt", "It was lovely and great\nAn awful evening\n");
+  const auto said = objects_of(answered(here, {"predict", "run", "--file", "in.txt", "--json"}));
+  EXPECT_EQ(said.at(0).at("label"), "happy");
+  EXPECT_EQ(said.at(1).at("label"), "sad");
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::minutes(1));
+  EXPECT_EQ(error_line(here, {"init", "recall", "my.csv"}),
+            "my.csv: recall takes no file of your own; one of: table, lines, parallel, questions");
 }
 
 TEST(InitCommand, AnUnknownNameIsOneLine) {

@@ -176,7 +176,7 @@ std::vector<Mistake> in_flags() {
 
 std::vector<Mistake> in_other_commands() {
   return {
-      {"describe", {"describe", "liner"}, "unknown name 'liner'; did you mean 'linear'?"},
+      {"describe", {"describe", "linformr"}, "unknown name 'linformr'; did you mean 'linformer'?"},
       {"list", {"list", "linear"}, "The following argument was not expected: linear; see --help"},
       {"doctor",
        {"doctor", "--cuda"},

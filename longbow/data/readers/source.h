@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "longbow/core/fields.h"
+#include "longbow/data/readers/tokenizer_config.h"
 #include "longbow/data/samples/baseline.h"
 #include "longbow/data/samples/dataset.h"
 
@@ -17,6 +18,8 @@ struct DataConfig {
   std::string path = {};
   uint64_t seed = 1;
   int64_t max_tokens = 0;
+  TokenizerConfig tokenizer = {};
+  std::string cache = {};
   Node options = Node::map();  // of the data set, as its row reads them
 };
 template <class V>
@@ -30,6 +33,9 @@ void fields(V& v, DataConfig& c) {
     "longer samples are cut on the right, or refused where a cut would change their answers; "
     "0 = never",
     at_least(0));
+  v("tokenizer", c.tokenizer, "how texts become tokens, where samples are texts");
+  v("cache", c.cache,
+    "folder for encoded texts; empty: $LONGBOW_CACHE, else longbow in $XDG_CACHE_HOME or ~/.cache");
   v(c.name.empty() ? "NAME" : c.name.c_str(), c.options,
     "options of the data set NAME: `longbow describe NAME`, docs/data/");
 }
@@ -41,11 +47,24 @@ struct Recipe {
   std::string reaches = {};  // a score, and what to compare it with
 };
 
+// Where a published data set comes from. Nothing is ever downloaded: a person puts the files into
+// data.path.
+struct Origin {
+  std::string licence = {}, published = {};  // who publishes it, and where
+  std::vector<std::string> files = {};  // "name: what it is"; packed ones may end in .xz or .gz
+};
+
 struct DataSource {
   std::string name, description;
-  std::string objective;                // what its samples are made for
+  std::string objective;  // what its samples are made for
+  // What `longbow init NAME FILE` says of the file: the `data` part of a config. Null: it reads no
+  // file of one's own.
+  std::function<Node(const std::string& file)> data_for = {};
+  // The objective where it depends on the options; null: it does not.
+  std::function<std::string(const Node& options)> objective_for = {};
   std::vector<std::string> files = {};  // in its folder; empty where the options name them
   Recipe recipe = {};
+  Origin origin = {};  // empty for data of one's own and for generated data
   // Bounds that are known of this data alone; null: none.
   std::function<std::vector<Baseline>(const DataConfig&, const Splits&)> baselines = {};
 

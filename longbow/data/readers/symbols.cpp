@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "longbow/data/readers/tsv.h"
+#include "longbow/data/samples/text_codec.h"
 
 namespace longbow {
 namespace {
@@ -15,8 +16,13 @@ constexpr std::string_view kBlanks = " \t\r\v\f";
 
 }  // namespace
 
-Symbols::Symbols(std::vector<std::string> names, int64_t vocabulary, int64_t unknown)
-    : names_(std::move(names)), vocabulary_(vocabulary), unknown_(unknown) {
+Symbols::Symbols(std::vector<std::string> names, int64_t vocabulary, int64_t unknown,
+                 std::shared_ptr<const TextCodec> codec)
+    : names_(std::move(names)),
+      vocabulary_(vocabulary),
+      unknown_(unknown),
+      codec_(std::move(codec)) {
+  if (codec_) return;
   for (size_t id = 1; id < names_.size(); ++id) ids_.emplace(names_[id], static_cast<int32_t>(id));
 }
 
@@ -39,7 +45,27 @@ int32_t Symbols::id_of(const std::string& word, size_t number, const Place& plac
       near.empty() ? "its symbols are " + examples() : fmt::format("did you mean '{}'?", near));
 }
 
+// Names that were added to those of the tokenizer (a mask, a separator) are looked for in the text.
+std::vector<int32_t> Symbols::read_text(std::string_view text) const {
+  std::vector<int32_t> ids;
+  while (!text.empty()) {
+    auto at = text.size();
+    int64_t added = 0;
+    for (auto id = codec_->vocabulary(); id < std::ssize(names_); ++id)
+      if (const auto found = text.find(names_[static_cast<size_t>(id)]); found < at) {
+        at = found;
+        added = id;
+      }
+    codec_->encode(text.substr(0, at), ids);
+    if (added == 0) break;
+    ids.push_back(static_cast<int32_t>(added));
+    text.remove_prefix(at + names_[static_cast<size_t>(added)].size());
+  }
+  return ids;
+}
+
 std::vector<int32_t> Symbols::read(std::string_view text, const Place& place) const {
+  if (codec_) return read_text(text);
   std::vector<int32_t> ids;
   for (size_t at = text.find_first_not_of(kBlanks); at != std::string_view::npos;) {
     const auto end = std::min(text.find_first_of(kBlanks, at), text.size());
@@ -50,6 +76,7 @@ std::vector<int32_t> Symbols::read(std::string_view text, const Place& place) co
 }
 
 std::string Symbols::examples() const {
+  if (codec_) return "any text";
   if (names_.empty()) return fmt::format("the ids 1..{}", vocabulary_ - 1);
   const auto shown = std::span(names_).subspan(1, std::min<size_t>(names_.size() - 1, 8));
   return fmt::format("{}{}", fmt::join(shown, ", "), shown.size() + 1 < names_.size() ? ", …" : "");
@@ -57,6 +84,17 @@ std::string Symbols::examples() const {
 
 std::string Symbols::text(std::span<const int64_t> ids) const {
   std::string text;
+  if (codec_) {
+    for (size_t from = 0; from < ids.size();) {
+      size_t to = from;
+      while (to < ids.size() && ids[to] < codec_->vocabulary()) ++to;
+      text += codec_->decode(ids.subspan(from, to - from));
+      if (to < ids.size() && static_cast<size_t>(ids[to]) < names_.size())
+        text += names_[static_cast<size_t>(ids[to])];
+      from = to + 1;
+    }
+    return text;
+  }
   for (const auto id : ids) {
     const auto index = static_cast<size_t>(id);
     if (!text.empty()) text += ' ';

@@ -34,6 +34,14 @@ struct Dataset {
   std::string checksum() const;                        // of all samples, the same everywhere
 };
 
+class TextCodec;
+
+// Tokens around a text that is read as a whole, 0 = none: [CLS] and [SEP].
+struct Frame {
+  int64_t first = 0, last = 0;
+  int64_t tokens() const { return (first > 0 ? 1 : 0) + (last > 0 ? 1 : 0); }
+};
+
 struct Splits {
   std::shared_ptr<const Dataset> train = {}, valid = {}, test = {};
   int64_t vocabulary = 0, classes = 0, max_length = 0;
@@ -42,7 +50,10 @@ struct Splits {
   int64_t begin = 0, end = 0;
   int64_t unknown = 0;    // id of words that the vocabulary does not have, 0 = none
   int64_t separator = 0;  // id between the sequences of pairs that were joined, 0 = none were
+  Frame frame = {};       // of texts, which the samples of the data do not hold
   bool per_token = false;
+  // Where samples are texts: their tokenizer, and that of the second sequences where it is another.
+  std::shared_ptr<const TextCodec> codec = {}, second_codec = {};
   // By token id; of the second sequences where they have a vocabulary of their own.
   std::vector<std::string> symbols = {}, second_symbols = {};
   std::vector<std::string> labels = {};  // by class, where classes have names

@@ -64,6 +64,8 @@ void fields(V& v, Stored& s) {
   v("end", splits.end, "id that ends a target sequence; 0 = none", range(0, kMost));
   v("unknown", splits.unknown, "id of words outside the vocabulary; 0 = they are refused",
     range(0, kMost));
+  v("frame_first", splits.frame.first, "id before a text; 0 = none", range(0, kMost));
+  v("frame_last", splits.frame.last, "id after a text; 0 = none", range(0, kMost));
   v("symbols", splits.symbols, "by token id; empty: ids are shown");
   v("second_symbols", splits.second_symbols, "of the second sequences, where they have their own");
   v("labels", splits.labels, "by class, where classes have names");
@@ -87,6 +89,8 @@ void check_stored(const Stored& stored, const std::string& file) {
   // What begins a text may be an id that no text holds.
   if (splits.begin > target || splits.end > target) fail("begin or end is not an id");
   if (splits.unknown >= splits.vocabulary) fail("unknown is not an id");
+  if (std::max(splits.frame.first, splits.frame.last) >= splits.vocabulary)
+    fail("frame_first or frame_last is not an id");
   const auto& [all, tokens, counts] = stored.facts;
   const auto is_id = [&](int64_t id) { return id > 0 && id < splits.vocabulary; };
   const auto counted = [](int64_t count) { return count > 0 && count <= kBeginnings; };

@@ -78,7 +78,8 @@ class Translation : public TaskOf<TranslationConfig, Seq2Seq> {
   Texts texts() const override {
     const bool own = splits_.second_vocabulary > 0;
     return {.read = symbols(),
-            .written = {own ? splits_.second_symbols : splits_.symbols, target_vocabulary(splits_)},
+            .written = {own ? splits_.second_symbols : splits_.symbols, target_vocabulary(splits_),
+                        0, own ? splits_.second_codec : splits_.codec},
             .longest = config_.encoder.max_length,
             .holds = config_.decoder.max_length,
             .begin = splits_.begin,

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <filesystem>
 
+#include "longbow/core/option_error.h"
 #include "longbow/tasks/task.h"
+#include "longbow/text/trainers/train_tokenizer.h"
 #include "longbow/train/run/config_path.h"
 
 namespace longbow {
@@ -64,6 +66,16 @@ Node with_data_name(Node tree) {
   return tree;
 }
 
+// Its file is named relative to the config.
+void check_tokenizer(TokenizerConfig& config, const Node& tree) {
+  const auto* data = tree.find("data");
+  const auto* given = data ? data->find("tokenizer") : nullptr;
+  if (!given) return;
+  check_options(*given, "data.tokenizer", [&] { check_kind_options(config.training); });
+  if (const auto* file = given->find("file"); file && !config.file.empty())
+    config.file = absolute_path(config.file, file->place);
+}
+
 }  // namespace
 
 RunConfig read_model_config(const Node& root) {
@@ -72,10 +84,13 @@ RunConfig read_model_config(const Node& root) {
   auto config = read<RunConfig>(tree);
   const auto place = tree.place_of("task");
   const auto& source = find_data_source(config.task, place, "task");
-  if (config.objective.empty()) config.objective = source.objective;
+  if (config.objective.empty())
+    config.objective =
+        source.objective_for ? source.objective_for(config.data.options) : source.objective;
   const auto* objective = tree.find("objective");
   const auto& kind = find_objective(config.objective, objective ? objective->place : place);
   config.data.options = source.resolve(config.data.options);
+  check_tokenizer(config.data.tokenizer, tree);
   check_training(config.train, tree.find("train"));
   config.model = kind.complete(config.model);
   resolve_start(config.start, config.model, config.objective, tree);

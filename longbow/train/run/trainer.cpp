@@ -14,7 +14,7 @@
 #include "longbow/core/file.h"
 #include "longbow/core/interruption.h"
 #include "longbow/core/run_folder.h"
-#include "longbow/data/samples/facts.h"
+#include "longbow/data/samples/saved_facts.h"
 #include "longbow/tensors/meter.h"
 #include "longbow/tensors/safetensors.h"
 #include "longbow/train/run/checkpoint.h"
@@ -177,7 +177,7 @@ class Trainer {
     if (options_.resume && !return_to(options_.out, now_, keep())) forget_best();
     write_file(folder_.config(), to_yaml(tree));
     write_file(folder_.card(), to_json(card_of(*task_), 2) + "\n");
-    write_file(folder_.vocabulary(), to_json(facts_of(splits_)));
+    save_facts(facts_of(splits_), folder_);
     log_ = std::make_unique<RunLog>(options_.out, now_.step, config_.train.events);
     log_->text("config", "```yaml\n" + to_yaml(tree) + "```");
   }

@@ -1,0 +1,92 @@
+#include "longbow/data/encoding/record_encoder.h"
+
+#include <algorithm>
+
+#include "longbow/core/error.h"
+
+namespace longbow {
+
+RecordEncoder::RecordEncoder(const TextCorpus& corpus, EncoderParts parts)
+    : role_(corpus.role),
+      pairs_(corpus.pairs),
+      keep_lines_(corpus.keep_lines),
+      parts_(std::move(parts)) {
+  for (const auto& label : parts_.labels)
+    classes_.emplace(label, static_cast<int32_t>(classes_.size()));
+}
+
+SampleKind RecordEncoder::kind() const {
+  switch (role_) {
+    case TextRole::classes:
+      return {.targets = 1, .has_second = pairs_};
+    case TextRole::value:
+      return {.targets = 0, .values = 1, .has_second = pairs_};
+    case TextRole::language:
+      return {.targets = 0};
+    case TextRole::translation:
+      return {.targets = 0, .has_second = true};
+    case TextRole::questions:
+      return {.targets = 2, .has_second = true};
+  }
+  throw std::invalid_argument("a role without a kind");
+}
+
+void RecordEncoder::keep_first(std::vector<int32_t>& ids, bool& cut) const {
+  if (parts_.max_tokens == 0 || std::ssize(ids) <= parts_.max_tokens) return;
+  ids.resize(static_cast<size_t>(parts_.max_tokens));
+  cut = true;
+}
+
+int32_t RecordEncoder::class_of(const corpus::Record& record) const {
+  if (const auto found = classes_.find(record.label); found != classes_.end()) return found->second;
+  throw UserError(record.place(),
+                  "label " + quote(record.label) + " does not occur in the training split",
+                  suggest(record.label, parts_.labels));
+}
+
+// The tokens that the first answer touches. A question without an answer has no target.
+bool RecordEncoder::find_answer(const corpus::Record& record, Sample& sample) const {
+  sample.targets = {kIgnore, kIgnore};
+  if (record.answers.empty()) return true;
+  const auto& answer = record.answers.front();
+  const auto from = static_cast<uint64_t>(answer.byte), to = from + answer.text.size();
+  const auto offsets = parts_.codec->offsets(record.texts.at(1));
+  int32_t first = -1, last = -1;
+  for (size_t i = 0; i < offsets.size(); ++i)
+    if (offsets[i].end > from && offsets[i].begin < to) {
+      if (first < 0) first = static_cast<int32_t>(i);
+      last = static_cast<int32_t>(i);
+    }
+  if (first < 0 || last >= std::ssize(sample.second)) return false;
+  sample.targets = {first, last};
+  return true;
+}
+
+std::optional<Sample> RecordEncoder::sample(const corpus::Record& record, bool& cut) const {
+  Sample sample;
+  parts_.codec->encode(record.texts.at(0), sample.tokens);
+  const bool has_second = kind().has_second;
+  if (has_second)
+    (parts_.second ? parts_.second : parts_.codec)->encode(record.texts.at(1), sample.second);
+  if (role_ == TextRole::language) {
+    if (keep_lines_ && parts_.end > 0) sample.tokens.push_back(static_cast<int32_t>(parts_.end));
+    return sample;
+  }
+  keep_first(sample.tokens, cut);
+  keep_first(sample.second, cut);
+  const int32_t unknown = 1;
+  if (sample.tokens.empty()) sample.tokens.push_back(unknown);
+  if (has_second && sample.second.empty() && role_ != TextRole::translation)
+    sample.second.push_back(unknown);
+  if (role_ == TextRole::translation) {
+    if (parts_.max_tokens > 0 && std::ssize(sample.second) == parts_.max_tokens)
+      sample.second.pop_back();
+    sample.second.push_back(static_cast<int32_t>(parts_.end));
+  }
+  if (role_ == TextRole::classes) sample.targets = {class_of(record)};
+  if (role_ == TextRole::value) sample.values = {static_cast<float>(record.value.value())};
+  if (role_ == TextRole::questions && !find_answer(record, sample)) return {};
+  return sample;
+}
+
+}  // namespace longbow

@@ -1,0 +1,288 @@
+#include "longbow/data/encoding/text_data.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+
+#include "longbow/core/file.h"
+#include "longbow/core/folder.h"
+#include "longbow/core/work.h"
+#include "longbow/corpus/readers/classes.h"
+#include "longbow/data/encoding/pulled_texts.h"
+#include "longbow/data/encoding/record_encoder.h"
+#include "longbow/text/formats/read_tokenizer.h"
+#include "longbow/text/formats/tokenizer_json.h"
+#include "longbow/text/trainers/train_tokenizer.h"
+
+namespace longbow {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kVersion = 1;  // of what is made of a record
+constexpr const char* kSplits[] = {"train", "valid", "test"};
+
+// cache.json
+struct CacheCard {
+  std::vector<std::string> labels = {};
+  int64_t truncated = 0, dropped = 0;
+  Node checksums = Node::map();  // of the samples of each split
+};
+template <class V>
+void fields(V& v, CacheCard& c) {
+  v("labels", c.labels, "classes by id");
+  v("truncated", c.truncated, "samples that data.max_tokens has cut", at_least(0));
+  v("dropped", c.dropped, "questions whose answer was cut off", at_least(0));
+  v("checksums", c.checksums, "SHA-256 of the samples of each split");
+}
+
+// Tokens that begin and end a text, under the names of the usual tokenizers.
+int64_t first_of(const TextCodec& codec) {
+  return codec.find({"[CLS]", "<s>", "<cls>", "<bos>", "[BOS]"});
+}
+int64_t last_of(const TextCodec& codec) {
+  return codec.find({"[SEP]", "</s>", "<sep>", "<eos>", "[EOS]", "<|endoftext|>"});
+}
+
+class CachedCorpus {
+ public:
+  CachedCorpus(const DataConfig& data, const Node& options, const TextCorpus& corpus)
+      : data_(data), corpus_(corpus), folder_(folder_of(data, options, corpus)) {}
+
+  Splits load() {
+    if (!fs::exists(in(folder_, "cache.json"))) build();
+    return opened();
+  }
+
+ private:
+  static std::string in(const std::string& folder, const std::string& name) {
+    return (fs::path(folder) / name).string();
+  }
+
+  static std::string folder_of(const DataConfig& data, const Node& options,
+                               const TextCorpus& corpus) {
+    auto tokenizer = written(data.tokenizer);
+    if (const auto& file = data.tokenizer.file; !file.empty() && !fs::is_directory(file))
+      tokenizer["file"] = Node::string(sha256_of_file(file));
+    Node key = Node::map({{"version", Node::integer(kVersion)},
+                          {"name", Node::string(data.name)},
+                          {"options", options},
+                          {"tokenizer", tokenizer},
+                          {"max_tokens", Node::integer(data.max_tokens)},
+                          {"seed", Node::integer(static_cast<int64_t>(data.seed))}});
+    for (const auto& file : corpus.files)
+      key["files"].items.push_back(Node::string(sha256_of_file(file)));
+    key["files"].kind = Node::list().kind;
+    const auto name = data.name + "-" + sha256(to_json(key, 0)).substr(0, 24);
+    return in(cache_folder(data.cache), name);
+  }
+
+  // Beside its place, and renamed: of several writers the first one counts.
+  void build() {
+    const auto draft = folder_ + fmt::format(".{}.draft", ::getpid());
+    fs::remove_all(draft);
+    make_folder(draft);
+    try {
+      fill(draft);
+    } catch (...) {
+      fs::remove_all(draft);
+      throw;
+    }
+    std::error_code failure;
+    fs::rename(draft, folder_, failure);
+    if (!failure) return;
+    fs::remove_all(draft);
+    if (!fs::exists(in(folder_, "cache.json")))
+      throw UserError(Place{folder_, 0}, "cannot be written", failure.message());
+  }
+
+  void fill(const std::string& draft) {
+    const auto first = corpus_.shared ? std::vector<size_t>{0, 1} : std::vector<size_t>{0};
+    EncoderParts parts = {.codec = codec_for(first), .max_tokens = data_.max_tokens};
+    if (!corpus_.shared) parts.second = codec_for({1});
+    set_ends(parts);
+    CacheCard card = {.labels = labels()};
+    parts.labels = card.labels;
+    write_file(in(draft, "tokenizer.json"), tokenizer_json(parts.codec->tokenizer()));
+    if (parts.second)
+      write_file(in(draft, "target_tokenizer.json"), tokenizer_json(parts.second->tokenizer()));
+    const RecordEncoder encoder(corpus_, parts);
+    const TextCorpus::Read* reads[] = {&corpus_.train, &corpus_.valid, &corpus_.test};
+    for (size_t i = 0; i < std::size(kSplits); ++i) {
+      const auto folder = in(draft, kSplits[i]);
+      encode(*reads[i], encoder, kSplits[i], folder, card);
+      card.checksums[kSplits[i]] = Node::string(dataset_in(folder)->checksum());
+    }
+    write_file(in(draft, "cache.json"), to_json(written(card), 2) + "\n");
+  }
+
+  std::shared_ptr<const TextCodec> codec_for(const std::vector<size_t>& which) const {
+    const auto& config = data_.tokenizer;
+    if (!config.file.empty()) return std::make_shared<TextCodec>(read_tokenizer(config.file));
+    PulledTexts texts(corpus_.train, which);
+    return std::make_shared<TextCodec>(
+        train_tokenizer(config.training, [&](std::string& text) { return texts.next(text); }));
+  }
+
+  // A target needs a beginning and an end: ids of their own where the tokenizer has none.
+  void set_ends(EncoderParts& parts) const {
+    const auto& codec = parts.second ? *parts.second : *parts.codec;
+    parts.begin = first_of(codec);
+    parts.end = last_of(codec);
+    auto next = codec.vocabulary();
+    if (corpus_.role != TextRole::translation) return;
+    if (parts.begin == 0) parts.begin = next++;
+    if (parts.end == 0 || parts.end == parts.begin) parts.end = next;
+  }
+
+  std::vector<std::string> labels() const {
+    if (corpus_.role != TextRole::classes || !corpus_.classes.empty()) return corpus_.classes;
+    corpus::ClassNames names;
+    corpus_.train([&](corpus::Record&& record) { names.add(record.label); });
+    return names.sorted();
+  }
+
+  void encode(const TextCorpus::Read& read, const RecordEncoder& encoder, const std::string& split,
+              const std::string& folder, CacheCard& card) const {
+    SampleWriter writer(folder, encoder.kind());
+    Work work("encoding " + split, 0);
+    int64_t records = 0;
+    const auto put = [&](std::vector<Encoded> samples) {
+      for (auto& [sample, cut] : samples) {
+        card.truncated += cut ? 1 : 0;
+        card.dropped += sample ? 0 : 1;
+        if (sample) writer.add(*sample);
+      }
+      work.reached(records += std::ssize(samples));
+    };
+    std::vector<corpus::Record> waiting;
+    const auto flush = [&] { put(encode_all(encoder, std::exchange(waiting, {}))); };
+    read([&](corpus::Record&& record) {
+      waiting.push_back(std::move(record));
+      if (waiting.size() >= 4096) flush();
+    });
+    flush();
+    writer.finish();
+    if (records == 0)
+      throw UserError(Place{corpus_.files.empty() ? "" : corpus_.files.front(), 0},
+                      "no records for the split " + split, "name a file for it, or give more data");
+  }
+
+  struct Encoded {
+    std::optional<Sample> sample;
+    bool cut = false;
+  };
+  // On all cores.
+  static std::vector<Encoded> encode_all(const RecordEncoder& encoder,
+                                         const std::vector<corpus::Record>& records) {
+    std::vector<Encoded> all(records.size());
+    const auto parts = std::max(1u, std::thread::hardware_concurrency());
+    std::vector<std::exception_ptr> failures(parts);
+    std::vector<std::thread> threads;
+    for (unsigned part = 0; part < parts; ++part)
+      threads.emplace_back([&, part] {
+        try {
+          const auto from = records.size() * part / parts, to = records.size() * (part + 1) / parts;
+          for (auto i = from; i < to; ++i) all[i].sample = encoder.sample(records[i], all[i].cut);
+        } catch (...) {
+          failures[part] = std::current_exception();
+        }
+      });
+    for (auto& thread : threads) thread.join();
+    for (const auto& failure : failures)
+      if (failure) std::rethrow_exception(failure);
+    return all;
+  }
+
+  std::shared_ptr<const Dataset> dataset_in(const std::string& folder) const {
+    return corpus_.role == TextRole::language ? open_windows(folder, corpus_.windows)
+                                              : open_samples(folder);
+  }
+
+  Splits opened() const {
+    const auto file = in(folder_, "cache.json");
+    const auto card = read<CacheCard>(parse_json(read_file(file), file));
+    const auto codec_in = [&](const std::string& name) -> std::shared_ptr<const TextCodec> {
+      const auto path = in(folder_, name);
+      if (!fs::exists(path)) return {};
+      return std::make_shared<TextCodec>(parse_tokenizer_json(read_file(path), path));
+    };
+    Splits splits = {.codec = codec_in("tokenizer.json"),
+                     .second_codec = codec_in("target_tokenizer.json")};
+    splits.vocabulary = splits.codec->vocabulary();
+    splits.symbols = splits.codec->symbols();
+    splits.labels = card.labels;
+    splits.classes = std::ssize(card.labels);
+    splits.truncated = card.truncated;
+    set_ids(splits);
+    for (const auto& [name, sum] : card.checksums.entries)
+      splits.checksums[name] = as_string(sum, name);
+    for (const auto& path : corpus_.files)
+      splits.checksums[fs::path(path).filename().string()] = sha256_of_file(path);
+    const auto opened = [&](const char* split) {
+      auto data = dataset_in(in(folder_, split));
+      for (int64_t i = 0; i < data->size(); ++i)
+        splits.max_length = std::max(splits.max_length, data->length(i));
+      return data;
+    };
+    splits.train = opened(kSplits[0]);
+    splits.valid = opened(kSplits[1]);
+    splits.test = opened(kSplits[2]);
+    return splits;
+  }
+
+  void set_ids(Splits& splits) const {
+    const bool reads_whole =
+        corpus_.role != TextRole::language && corpus_.role != TextRole::translation;
+    const auto first = first_of(*splits.codec), last = last_of(*splits.codec);
+    if (reads_whole && first > 0 && last > 0) splits.frame = {first, last};
+    if (corpus_.role == TextRole::language) splits.end = corpus_.keep_lines ? last : 0;
+    if (corpus_.role != TextRole::translation) return;
+    EncoderParts parts = {.codec = splits.codec, .second = splits.second_codec};
+    set_ends(parts);
+    splits.begin = parts.begin;
+    splits.end = parts.end;
+    auto& symbols = splits.second_codec ? splits.second_symbols : splits.symbols;
+    auto& vocabulary = splits.second_codec ? splits.second_vocabulary : splits.vocabulary;
+    if (splits.second_codec) {
+      symbols = splits.second_codec->symbols();
+      vocabulary = splits.second_codec->vocabulary();
+    }
+    for (const auto& [id, name] : {std::pair(splits.begin, "<s>"), {splits.end, "</s>"}})
+      if (id >= vocabulary) {
+        symbols.emplace_back(name);
+        vocabulary = id + 1;
+      }
+  }
+
+  const DataConfig& data_;
+  const TextCorpus& corpus_;
+  std::string folder_;
+};
+
+}  // namespace
+
+std::string cache_folder(const std::string& given) {
+  if (!given.empty()) return given;
+  const auto variable = [](const char* name) -> std::string {
+    const auto* value = std::getenv(name);
+    return value ? value : "";
+  };
+  if (const auto own = variable("LONGBOW_CACHE"); !own.empty()) return own;
+  if (const auto base = variable("XDG_CACHE_HOME"); !base.empty())
+    return (fs::path(base) / "longbow").string();
+  const auto home = variable("HOME");
+  return (home.empty() ? fs::temp_directory_path() / "longbow-cache"
+                       : fs::path(home) / ".cache" / "longbow")
+      .string();
+}
+
+Splits encode_corpus(const DataConfig& data, const Node& options, const TextCorpus& corpus) {
+  return CachedCorpus(data, options, corpus).load();
+}
+
+}  // namespace longbow

@@ -1,0 +1,28 @@
+#pragma once
+// A corpus as samples: its tokenizer is read or trained on the training split, every record becomes
+// a sample, and what was encoded is kept in a cache, so that it is encoded once.
+#include "longbow/data/encoding/text_corpus.h"
+#include "longbow/data/readers/source.h"
+
+namespace longbow {
+
+// `options` are those of the data set, spelled out: with the contents of the files, the tokenizer
+// and data.max_tokens they decide what is in the cache.
+Splits encode_corpus(const DataConfig& data, const Node& options, const TextCorpus& corpus);
+
+// The row of a data set of texts: `corpus` says what its files hold.
+template <class Config>
+DataSource text_source(DataSource row,
+                       std::function<TextCorpus(const DataConfig&, const Config& options)> corpus) {
+  return data_source<Config>(
+      std::move(row),
+      [corpus](const DataConfig& data, const Config& options) {
+        return encode_corpus(data, written(options), corpus(data, options));
+      },
+      nullptr);
+}
+
+// The folder of the cache: that of data.cache, or what the environment says.
+std::string cache_folder(const std::string& given);
+
+}  // namespace longbow

@@ -1,0 +1,37 @@
+#include <fmt/format.h>
+
+#include "tests/data/text_folder.h"
+
+namespace longbow {
+namespace {
+
+using LinesData = TextFolder;
+
+TEST_F(LinesData, RunningTextComesInWindows) {
+  file("t.txt", "a b c\nd e\nf\n");
+  const std::string files = "train: t.txt, valid: t.txt, test: t.txt";
+  const auto splits = load("{name: lines, tokenizer: {train: words}, lines: {" + files +
+                           ", length: 4, keep_lines: false}}");
+  ASSERT_EQ(splits.train->size(), 2);
+  EXPECT_EQ(text_of(splits, splits.train->get(0).tokens), "a b c d");
+  EXPECT_EQ(text_of(splits, splits.train->get(1).tokens), "d e f");
+  const auto apart = load("{name: lines, tokenizer: {train: words}, lines: {" + files +
+                          ", length: 4, across: false, keep_lines: false}}");
+  ASSERT_EQ(apart.train->size(), 2);
+  EXPECT_EQ(text_of(apart, apart.train->get(1).tokens), "d e");
+}
+
+TEST_F(LinesData, TheLastLinesOfATextAreItsTest) {
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += fmt::format("w{}\n", i);
+  file("t.txt", text);
+  const auto splits = load(
+      "{name: lines, tokenizer: {train: words}, lines: {train: t.txt, "
+      "valid_fraction: 0.1, test_fraction: 0.2, length: 100}}");
+  EXPECT_EQ(splits.train->get(0).tokens.size(), 70u);
+  EXPECT_EQ(splits.valid->get(0).tokens.size(), 10u);
+  EXPECT_EQ(splits.test->get(0).tokens.size(), 20u);
+}
+
+}  // namespace
+}  // namespace longbow
