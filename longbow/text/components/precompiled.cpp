@@ -7,6 +7,7 @@
 
 #include "longbow/core/utf8.h"
 #include "longbow/text/components/normalizers.h"
+#include "longbow/text/unicode/normal_form.h"
 #include "longbow/text/unicode/well_formed.h"
 
 namespace longbow {
@@ -126,24 +127,32 @@ class PrecompiledNormalizer : public Normalizer {
   }
 
   void apply(AlignedText& text) const override {
-    TextRewrite rewrite(text);
     const auto old = text.view();
+    std::vector<unicode::ChangedCharacter> changed;
+    changed.reserve(old.size());
     bool is_changed = false;
     for (size_t begin = 0; begin < old.size();) {
       const size_t end = cluster_end(old, begin);
       constexpr size_t kShort = 6;
-      if (end - begin < kShort && replace(rewrite, old, begin, end)) {
+      if (end - begin < kShort && replace(old.substr(begin, end - begin), changed)) {
         is_changed = true;
-      } else {
-        for (size_t at = begin; at < end;) {
-          const size_t next = at + unicode::bytes_of(unicode::byte_at(old, at));
-          if (replace(rewrite, old, at, next)) is_changed = true;
-          at = next;
-        }
+        begin = end;
       }
-      begin = end;
+      while (begin < end) {
+        size_t next = begin;
+        const auto code = unicode::next_character(old, next);
+        if (replace(old.substr(begin, next - begin), changed))
+          is_changed = true;
+        else
+          changed.push_back({code, 0});
+        begin = next;
+      }
     }
-    if (is_changed) rewrite.finish();
+    if (!is_changed) return;
+    TextRewrite rewrite(text);
+    for (const auto& next : changed) rewrite.put(next.code, next.change);
+    rewrite.drop_to(old.size());
+    rewrite.finish();
   }
 
   Node node() const override {
@@ -167,17 +176,16 @@ class PrecompiledNormalizer : public Normalizer {
     return at;
   }
 
-  // Each new character takes the origin of the old one at its place; more of them that of the last.
-  bool replace(TextRewrite& rewrite, std::string_view old, size_t begin, size_t end) const {
-    const auto match = map_.shortest(old.substr(begin, end - begin));
+  // New characters stand for old ones as long as there are any, and are added then. What has no
+  // counterpart goes with the last character written; at the beginning of a text there is none, and
+  // the origins of the library, followed here, lag behind.
+  bool replace(std::string_view part, std::vector<unicode::ChangedCharacter>& out) const {
+    const auto match = map_.shortest(part);
     if (!match) return false;
-    rewrite.keep_to(begin);
-    size_t left = unicode::count_characters(old.substr(begin, end - begin));
-    for (size_t at = 0; at<match->replacement.size(); left -= left> 0) {
-      const auto code = unicode::next_character(match->replacement, at);
-      rewrite.put(code, left > 0 ? 0 : 1);
-    }
-    rewrite.drop_to(end);
+    auto left = static_cast<int>(unicode::count_characters(part));
+    for (size_t at = 0; at < match->replacement.size(); --left)
+      out.push_back({unicode::next_character(match->replacement, at), left > 0 ? 0 : 1});
+    if (left > 0 && !out.empty()) out.back().change -= left;
     return true;
   }
 
