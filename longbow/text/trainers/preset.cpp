@@ -1,7 +1,9 @@
 #include "longbow/text/trainers/preset.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "longbow/core/option_error.h"
 #include "longbow/text/components/component.h"
@@ -14,7 +16,6 @@ namespace longbow {
 namespace {
 
 using Kind = TokenizerKind;
-using Fields = std::vector<std::pair<std::string, Node>>;
 
 // Options that only some kinds have.
 struct Owners {

@@ -1,4 +1,5 @@
 #pragma once
+// What can be asked of a tokenizer that is trained.
 #include <array>
 #include <cstdint>
 #include <optional>

@@ -1,7 +1,9 @@
 #include "longbow/text/trainers/train_tokenizer.h"
 
-#include <limits>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "longbow/core/error.h"
 #include "longbow/core/utf8.h"

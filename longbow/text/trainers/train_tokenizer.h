@@ -8,9 +8,6 @@
 
 namespace longbow {
 
-// OptionError for an option that the kind does not have, before any text is read.
-void check_kind_options(const TrainTokenizerOptions& options);
-
 // The result depends on the texts and the options only. `next` may be empty for `bytes`, which
 // reads no text. UserError when the texts hold no words.
 Tokenizer train_tokenizer(const TrainTokenizerOptions& options, const NextText& next,
