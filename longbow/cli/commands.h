@@ -162,6 +162,19 @@ struct ScoreAnswersCommand {
 };
 int run(const ScoreAnswersCommand& command);
 
+// Options of tokenizer training by name; what is not here is the default of the kind.
+std::vector<FieldDoc> tokenizer_options();
+
+struct TokenizerCommand {
+  std::string action, tokenizer, out, file = "-", progress = "auto";
+  std::vector<std::string> files;
+  std::map<std::string, std::string> options;
+  bool pair = false, json = false, force = false;
+  bool plain = false;    // encode without special tokens
+  bool special = false;  // decode with them
+};
+int run(const TokenizerCommand& command);
+
 struct ImportCommand {
   std::string folder, out, attention;  // empty attention = softmax, as it is
   int64_t seed = 1;

@@ -119,24 +119,24 @@ void declare_training(CLI::App& app, Action& action) {
 
 std::string shown_type(const std::string& type) {
   if (type.starts_with("one of ")) return type.substr(7);
-  return type == "integer"   ? "INT"
-         : type == "number"  ? "FLOAT"
-         : type == "boolean" ? "true|false"
-                             : "";
+  if (type == "boolean") return "true|false";
+  return type == "integer" ? "INT" : type == "number" ? "FLOAT" : "";
 }
 
-// One flag for each option of model.decoding.
-void add_decoding(CLI::App* sub, DecodingFlags& flags) {
-  for (const auto& option : decoding_options()) {
-    std::string flag = "--" + option.name;
+// One flag for each option, with `-` for `_`.
+void add_options(CLI::App* sub, const std::vector<FieldDoc>& options,
+                 std::map<std::string, std::string>& flags, const char* group) {
+  for (const auto& option : options) {
+    std::string flag = "--" + (option.name == "train" ? "kind" : option.name);
     std::replace(flag.begin(), flag.end(), '_', '-');
     sub->add_option_function<std::string>(
            flag, [&flags, name = option.name](const std::string& value) { flags[name] = value; },
            option.meaning)
         ->type_name(shown_type(option.type) + "=" + option.fallback)
-        ->group("Decoding; model.decoding of the run overrides the defaults shown");
+        ->group(group);
   }
 }
+const char* const kDecoding = "Decoding; model.decoding of the run overrides the defaults shown";
 void add_batches(CLI::App* sub, int64_t& batch_size, uint64_t& seed) {
   sub->add_option("--batch-size", batch_size, "texts generated at once")
       ->check(at_least(1))
@@ -160,7 +160,7 @@ void declare_asking(CLI::App& app, Action& action) {
   sub->add_option("--count", generate.count, "texts to begin, without a prompt")
       ->check(at_least(1))
       ->capture_default_str();
-  add_decoding(sub, generate.decoding);
+  add_options(sub, decoding_options(), generate.decoding, kDecoding);
   add_batches(sub, generate.batch_size, generate.seed);
   sub->add_flag("--json", generate.json, "one object per prompt");
   add_device(sub, generate.device);
@@ -175,7 +175,7 @@ void declare_asking(CLI::App& app, Action& action) {
   sub->add_option("--file", translate.file,
                   "lines to translate; - is stdin, answered line by line on a terminal")
       ->capture_default_str();
-  add_decoding(sub, translate.decoding);
+  add_options(sub, decoding_options(), translate.decoding, kDecoding);
   add_batches(sub, translate.batch_size, translate.seed);
   sub->add_flag("--json", translate.json, "one object per line");
   add_device(sub, translate.device);
@@ -278,20 +278,26 @@ void declare_showing(CLI::App& app, Action& action) {
   add_examples(sub, {"report runs/quick"});
 }
 
-void declare_data(CLI::App& app, Action& action) {
-  auto* data = app.add_subcommand("data", "Make, verify and inspect data sets");
-  data->require_subcommand(1);
-  add_examples(data, {"data make recall --out data/recall --set pairs=32",
-                      "data verify data/recall", "data stats data/recall"});
-  static DataCommand command;
-  const auto sub = [&](const char* name, const char* help) {
-    auto* child = data->add_subcommand(name, help);
-    child->callback([&action, name] {
+// Subcommands of a subcommand, over one struct: its `action` is the name.
+template <class Command>
+auto actions_of(CLI::App* parent, Action& action, Command& command) {
+  parent->require_subcommand(1);
+  return [parent, &action, &command](const char* name, const char* help) {
+    auto* child = parent->add_subcommand(name, help);
+    child->callback([&action, &command, name] {
       command.action = name;
-      action = [] { return run(command); };
+      action = [&command] { return run(command); };
     });
     return child;
   };
+}
+
+void declare_data(CLI::App& app, Action& action) {
+  auto* data = app.add_subcommand("data", "Make, verify and inspect data sets");
+  add_examples(data, {"data make recall --out data/recall --set pairs=32",
+                      "data verify data/recall", "data stats data/recall"});
+  static DataCommand command;
+  const auto sub = actions_of(data, action, command);
   sub("list", "Data sets that can be made, with their options");
   auto* make = sub("make", "Generate a data set with manifest and checksums");
   make->add_option("name", command.name, "data set, see `longbow data list`")->required();
@@ -307,6 +313,31 @@ void declare_data(CLI::App& app, Action& action) {
   for (auto* child : {sub("verify", "Check files against manifest.json and recompute every label"),
                       sub("stats", "Sizes, labels and lengths")})
     child->add_option("folder", command.folder, "folder of a data set")->required();
+}
+
+void declare_tokenizer(CLI::App& app, Action& action) {
+  auto* tokenizer = app.add_subcommand("tokenizer", "Train, use and inspect tokenizers");
+  add_examples(tokenizer, {"tokenizer train a.txt --kind wordpiece --out tokenizer.json",
+                           "tokenizer encode --tokenizer tokenizer.json --json < a.txt"});
+  static TokenizerCommand command;
+  const auto sub = actions_of(tokenizer, action, command);
+  auto* train = sub("train", "Learn a vocabulary; writes Hugging Face's tokenizer.json");
+  train->add_option("files", command.files, "one text per line; - is stdin");
+  train->add_option("--out", command.out, "file to write")->required();
+  train->add_flag("--force", command.force, "replace the file");
+  add_progress(train, command.progress);
+  add_options(train, tokenizer_options(), command.options, "Training; lists with commas");
+  auto* encode = sub("encode", "Tokens of each line");
+  auto* decode = sub("decode", "Text of each line of ids");
+  auto* info = sub("info", "Model, size, components and special tokens");
+  for (auto* child : {encode, decode, info})
+    child->add_option("--tokenizer", command.tokenizer, "file or folder")->required();
+  for (auto* child : {encode, decode})
+    child->add_option("--file", command.file, "lines to read; - is stdin")->capture_default_str();
+  for (auto* child : {encode, info}) child->add_flag("--json", command.json, "as JSON");
+  encode->add_flag("--pair", command.pair, "each line is two texts with a TAB between them");
+  encode->add_flag("--plain", command.plain, "without the special tokens of a template");
+  decode->add_flag("--special", command.special, "with special tokens");
 }
 
 void declare_folders(CLI::App& app, Action& action) {
@@ -417,6 +448,7 @@ int main(int argc, char** argv) {
   declare_showing(app, action);
   declare_data(app, action);
   declare_score(app, action);
+  declare_tokenizer(app, action);
   declare_folders(app, action);
   return guarded([&] {
     check_command(app, argc, argv);

@@ -6,7 +6,7 @@
 
 #include "longbow/core/option_error.h"
 #include "longbow/tasks/task.h"
-#include "longbow/text/trainers/train_tokenizer.h"
+#include "longbow/text/trainers/preset.h"
 #include "longbow/train/run/config_path.h"
 
 namespace longbow {
