@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "longbow/metrics/bleu.h"
 #include "longbow/models/decoder/seq2seq.h"
 #include "tests/support/tensor.h"
 
@@ -193,6 +194,39 @@ TEST(Translation, IsLabelledByAllItsMechanisms) {
             "fnet+linear+linformer");
   EXPECT_EQ(mechanism_label(parse_yaml("{decoder: {layers: 1, attention: linear}}", "m")),
             "softmax+linear");
+}
+
+TEST(Translation, BleuIsThatOfTheWrittenTexts) {
+  auto text = kModel;
+  const auto task =
+      made({.bucket = 4}, text.insert(1, "metric: bleu, decoding: {max_length: 8}, "));
+  task->model().eval();
+  Tensors sums;
+  std::vector<std::string> hypotheses;
+  std::vector<std::vector<std::string>> references(1);
+  const auto symbols = task->texts().written;
+  const auto random = Random::from_seed(1, 0);
+  for (const int64_t first : {0, 6}) {
+    const auto batch = samples(*task, first, 6);
+    for (const auto& [name, value] : task->run(batch, random).sums)
+      sums[name] = sums.count(name) ? sums[name] + value : value;
+    const auto decoded = translate(*task, batch, random);
+    for (int64_t i = 0; i < 6; ++i) {
+      const auto shown = [&](const Tensor& row, int64_t length) {
+        const auto ids = row.narrow(0, 0, length).contiguous();
+        const auto* at = ids.const_data_ptr<int64_t>();
+        const bool ended = at[length - 1] == task->splits().end;
+        return symbols.text({at, static_cast<size_t>(length - (ended ? 1 : 0))});
+      };
+      hypotheses.push_back(shown(decoded.tokens[i][0], decoded.lengths[i][0].item<int64_t>()));
+      references[0].push_back(shown(batch.second[i], batch.second_lengths[i].item<int64_t>()));
+    }
+  }
+  const auto metrics = task->metrics(sums);
+  EXPECT_EQ(metrics[0].name, "bleu");
+  EXPECT_TRUE(metrics[0].larger_is_better);
+  EXPECT_GT(metrics[0].value, 0);
+  EXPECT_NEAR(metrics[0].value, metrics::corpus_bleu(hypotheses, references).score, 1e-9);
 }
 
 }  // namespace

@@ -2,6 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
+
+#include "longbow/metrics/bleu.h"
 #include "longbow/models/decoder/seq2seq.h"
 #include "longbow/tasks/language.h"
 #include "longbow/tasks/objectives.h"
@@ -9,9 +12,15 @@
 namespace longbow {
 namespace {
 
+enum class TranslationMetric { perplexity, bleu };
+constexpr std::array<std::string_view, 2> names_of(TranslationMetric) {
+  return {"perplexity", "bleu"};
+}
+
 struct TranslationConfig : Seq2SeqConfig {
   DecodingConfig decoding = {};
   bool exact_match = false;
+  TranslationMetric metric = TranslationMetric::perplexity;
 };
 template <class V>
 void fields(V& v, TranslationConfig& c) {
@@ -19,11 +28,16 @@ void fields(V& v, TranslationConfig& c) {
   v("decoding", c.decoding, "how targets are written");
   v("exact_match", c.exact_match,
     "evaluations also write every target with greedy decoding and count those without a mistake");
+  v("metric", c.metric,
+    "of the validation split, what the best weights are chosen by; bleu: evaluations also write "
+    "every target and compare it with the reference, both as text (13a)");
 }
 
 int64_t target_vocabulary(const Splits& splits) {
   return splits.second_vocabulary > 0 ? splits.second_vocabulary : splits.vocabulary;
 }
+
+constexpr size_t kOrders = 4;  // of the n-grams that BLEU counts
 
 class Translation : public TaskOf<TranslationConfig, Seq2Seq> {
  public:
@@ -64,6 +78,8 @@ class Translation : public TaskOf<TranslationConfig, Seq2Seq> {
     std::vector<Metric> all = {{"perplexity", std::exp(mean_of(sums, "nats", "count")), false},
                                {"accuracy", mean_of(sums, "correct", "count")},
                                {"loss", mean_of(sums, "loss", "weight"), false}};
+    if (const auto found = sums.find("bleu"); found != sums.end())
+      all.insert(all.begin(), {"bleu", bleu_of(found->second)});
     if (sums.count("sequences"))
       all.push_back({"exact_match", mean_of(sums, "exact", "sequences")});
     return all;
@@ -97,6 +113,8 @@ class Translation : public TaskOf<TranslationConfig, Seq2Seq> {
     auto outcome = language_loss(logits, targets, batch.samples, options_, model_->is_training());
     if (config_.exact_match && !model_->is_training())
       count_exact(batch, context.random, outcome.sums);
+    if (config_.metric == TranslationMetric::bleu && !model_->is_training())
+      outcome.sums["bleu"] = bleu_counts(batch, context.random);
     return outcome;
   }
   Config resolved() const override {
@@ -127,6 +145,50 @@ class Translation : public TaskOf<TranslationConfig, Seq2Seq> {
   Tensor shifted(const Tensor& target) const {
     const auto begin = at::full({target.size(0), 1}, splits_.begin, target.options());
     return at::cat({begin, target.narrow(1, 0, target.size(1) - 1)}, 1);
+  }
+
+  // Matches and totals of each order, then both lengths, over the batch: BLEU is one of a corpus.
+  Tensor bleu_counts(const Batch& batch, const Random& random) {
+    const auto decoded =
+        decode(continuation(batch, random), begin(batch), splits_.end, config_.decoding, random);
+    const auto symbols = texts().written;
+    const auto hypotheses = decoded.tokens.select(1, 0).cpu(),
+               lengths = decoded.lengths.select(1, 0).cpu(), targets = batch.second.cpu(),
+               target_lengths = batch.second_lengths.cpu();
+    metrics::BleuStatistics sum;
+    for (int64_t i = 0; i < batch.samples; ++i) {
+      const auto hypothesis = written(hypotheses[i], lengths[i].item<int64_t>(), symbols);
+      const auto reference = written(targets[i], target_lengths[i].item<int64_t>(), symbols);
+      const std::string_view references[] = {reference};
+      sum += metrics::bleu_statistics(hypothesis, references);
+    }
+    std::vector<double> counts;
+    for (size_t n = 0; n < kOrders; ++n)
+      counts.insert(counts.end(),
+                    {static_cast<double>(sum.matches[n]), static_cast<double>(sum.totals[n])});
+    counts.insert(counts.end(), {static_cast<double>(sum.hypothesis_length),
+                                 static_cast<double>(sum.reference_length)});
+    return at::tensor(counts, at::kDouble).to(options_.device);
+  }
+  static double bleu_of(const Tensor& counts) {
+    metrics::BleuStatistics sum;
+    const auto at = [&](size_t i) {
+      return std::llround(counts[static_cast<int64_t>(i)].item<double>());
+    };
+    for (size_t n = 0; n < kOrders; ++n) {
+      sum.matches[n] = at(2 * n);
+      sum.totals[n] = at(2 * n + 1);
+    }
+    sum.hypothesis_length = at(2 * kOrders);
+    sum.reference_length = at(2 * kOrders + 1);
+    return metrics::bleu_of(sum).score;
+  }
+  // The text of a row up to its end.
+  std::string written(const Tensor& row, int64_t length, const Symbols& symbols) const {
+    const auto ids = row.narrow(0, 0, length).contiguous();
+    const auto* first = ids.const_data_ptr<int64_t>();
+    const bool ended = length > 0 && first[length - 1] == splits_.end;
+    return symbols.text({first, static_cast<size_t>(length - (ended ? 1 : 0))});
   }
 
   void count_exact(const Batch& batch, const Random& random, Tensors& sums) {
