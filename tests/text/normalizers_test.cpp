@@ -94,6 +94,14 @@ TEST(TextNormalizer, WhatIsReadIsWrittenTheSame) {
   EXPECT_EQ(normalizer("null"), nullptr);
 }
 
+TEST(TextNormalizer, RulesThatDoubleATextManyTimesEnd) {
+  std::string steps;
+  for (int i = 0; i < 60; ++i)
+    steps +=
+        std::string(i ? "," : "") + R"({"type":"Replace","pattern":{"String":"a"},"content":"aa"})";
+  EXPECT_THROW(normalized(R"({"type":"Sequence","normalizers":[)" + steps + "]}", "a"), UserError);
+}
+
 TEST(TextNormalizer, MistakesNameFileAndComponent) {
   expect_error(R"({"type":"NFX"})", "t.json:1: unknown normalizer 'NFX'; did you mean 'NFC'?");
   expect_error("[]", "t.json:1: normalizer must be an object or null");

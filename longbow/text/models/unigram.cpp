@@ -39,9 +39,8 @@ class Unigram : public TokenModel {
       const auto id = static_cast<int32_t>(scores_.size());
       lowest = scores_.empty() ? score : std::min(lowest, score);
       scores_.push_back(score);
-      const auto& hidden = options.hidden;
-      if (std::find(hidden.begin(), hidden.end(), id) == hidden.end())
-        tokens.emplace_back(piece, id);
+      const bool is_hidden = std::binary_search(options.hidden.begin(), options.hidden.end(), id);
+      if (!is_hidden) tokens.emplace_back(piece, id);
     }
     unknown_score_ = lowest - kUnknownPenalty;
     trie_ = TokenTrie(std::move(tokens));

@@ -10,7 +10,7 @@ namespace longbow {
 struct UnigramOptions {
   std::optional<size_t> unk_id;
   bool byte_fallback = false;
-  std::vector<int32_t> hidden;  // ids that no text is cut into; tokenizer.json cannot say this
+  std::vector<int32_t> hidden;  // ids, ascending, that no text is cut into; not in tokenizer.json
 };
 
 using UnigramPiece = std::pair<std::string, double>;  // with its logarithmic probability

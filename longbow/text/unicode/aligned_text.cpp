@@ -1,23 +1,33 @@
 #include "longbow/text/unicode/aligned_text.h"
 
 #include <algorithm>
+#include <limits>
 
+#include "longbow/core/error.h"
 #include "longbow/core/utf8.h"
 #include "longbow/text/unicode/well_formed.h"
 
 namespace longbow {
+namespace {
+
+// No rule of Unicode makes a text more than 18 times as long.
+constexpr size_t kMostGrowth = 256, kSmallText = size_t{1} << 20;
+
+}  // namespace
 
 void AlignedText::clear() {
   text_.clear();
   origins_.clear();
   is_unchanged_ = true;
   base_ = 0;
+  most_bytes_ = 0;
 }
 
 void AlignedText::assign(std::string_view part, size_t base, Alignment alignment) {
   clear();
   alignment_ = alignment;
   base_ = static_cast<uint32_t>(base);
+  most_bytes_ = kSmallText + kMostGrowth * part.size();
   if (find_invalid_utf8(part) == std::string_view::npos) {
     text_.assign(part);
     return;
@@ -56,6 +66,7 @@ void AlignedText::spell_out() {
 }
 
 void AlignedText::append(const AlignedText& other) {
+  most_bytes_ += other.most_bytes_;
   if (text_.empty() && other.is_unchanged_) {
     text_ = other.text_;
     base_ = other.base_;
@@ -87,6 +98,11 @@ TextRewrite::TextRewrite(AlignedText& text)
   out_.reserve(old_.size() + old_.size() / 4);
   origins_.clear();
   if (is_aligned_) origins_.reserve(old_.size() + old_.size() / 4);
+}
+
+void TextRewrite::check_size() const {
+  if (out_.size() > text_.most_bytes_ || out_.size() >= std::numeric_limits<uint32_t>::max())
+    throw UserError("the rules of the tokenizer make a text too long");
 }
 
 void TextRewrite::finish() {
@@ -130,6 +146,7 @@ void TextRewrite::prefix(std::string_view characters) {
   if (is_aligned_ && !old_.empty())
     add_origin(origin_at(std::min(at_, old_.size() - 1)), characters.size());
   out_.append(characters);
+  check_size();
 }
 
 void TextRewrite::replace(std::string_view characters) {
@@ -143,6 +160,7 @@ void TextRewrite::insert(std::string_view characters) {
     add_origin(at_ == 0 ? start : origin_at(at_ - 1), characters.size());
   }
   out_.append(characters);
+  check_size();
 }
 
 void TextRewrite::replace(char32_t code) {

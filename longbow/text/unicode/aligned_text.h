@@ -39,6 +39,7 @@ class AlignedText {
   std::string text_, spare_text_;
   std::vector<ByteSpan> origins_, spare_origins_;  // of each byte; none while unchanged
   uint32_t base_ = 0;
+  size_t most_bytes_ = 0;  // that a version may have: rules of a file may double a text many times
   bool is_unchanged_ = true;
   Alignment alignment_ = Alignment::kept;
 };
@@ -68,6 +69,7 @@ class TextRewrite {
  private:
   ByteSpan origin_at(size_t at) const;
   void add_origin(ByteSpan span, size_t bytes);
+  void check_size() const;  // a UserError for a text that has grown out of all proportion
 
   AlignedText& text_;
   std::string_view old_;
