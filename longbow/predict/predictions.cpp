@@ -38,7 +38,8 @@ Node with_input(const std::string& input, Node prediction) {
 void quote_answer(Node& said, const Line& line, const Symbols& symbols) {
   const auto *first = said.find("first"), *last = said.find("last");
   const auto tab = line.text.find('\t');
-  if (!said.find("answer") || !first || !last || !symbols.codec() || tab == std::string::npos) return;
+  if (!said.find("answer") || !first || !last || !symbols.codec() || tab == std::string::npos)
+    return;
   const auto context = std::string_view(line.text).substr(tab + 1);
   const auto offsets = symbols.codec()->offsets(context);
   const auto place = [&](const Node* node) {

@@ -75,7 +75,8 @@ TEST(Source, ReadsTheOptionsOfItsDataSetOnly) {
   EXPECT_EQ(to_yaml(config.options), to_yaml(parse_yaml("{keys: 8, joint: true}", "")));
   EXPECT_EQ(to_yaml(written(read<DataConfig>(written(config)))), to_yaml(written(config)));
   EXPECT_EQ(error_of([] { read<DataConfig>(parse_yaml("{name: recall, markov: {}}", "a.yaml")); }),
-            "a.yaml:1: unknown key 'markov'; one of: name, path, seed, max_tokens, tokenizer, cache, recall");
+            "a.yaml:1: unknown key 'markov'; one of: name, path, seed, max_tokens, tokenizer, "
+            "cache, recall");
 }
 
 TEST(Source, ResolvesEveryOption) {
