@@ -196,6 +196,14 @@ TEST(Translation, IsLabelledByAllItsMechanisms) {
             "softmax+linear");
 }
 
+TEST(Translation, WhatEvaluationsWriteMustFit) {
+  auto text = kModel;
+  text.insert(1, "metric: bleu, decoding: {max_length: 9}, ");
+  EXPECT_EQ(error_of([&] { (void)made({.bucket = 4}, text); }),
+            "m.yaml:1: model.decoding.max_length is 9, but the decoder holds 8; lower it, or raise "
+            "model.decoder.max_length");
+}
+
 TEST(Translation, BleuIsThatOfTheWrittenTexts) {
   auto text = kModel;
   const auto task =

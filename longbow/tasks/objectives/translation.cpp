@@ -60,6 +60,12 @@ class Translation : public TaskOf<TranslationConfig, Seq2Seq> {
     };
     fit_part("encoder", config.encoder.max_length);
     fit_part("decoder", config.decoder.max_length);
+    if (config.metric == TranslationMetric::bleu &&
+        config.decoding.max_length > config.decoder.max_length)
+      throw UserError(tree.place_of("decoding.max_length"),
+                      "model.decoding.max_length is " + std::to_string(config.decoding.max_length) +
+                          ", but the decoder holds " + std::to_string(config.decoder.max_length),
+                      "lower it, or raise model.decoder.max_length");
   }
   static void check_data(const Splits& splits, const Config& config, const Node& tree) {
     const auto target = target_vocabulary(splits);
