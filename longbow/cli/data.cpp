@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "longbow/cli/columns.h"
 #include "longbow/cli/commands.h"
 #include "longbow/core/error.h"
 #include "longbow/core/interruption.h"
@@ -17,13 +18,37 @@ namespace fs = std::filesystem;
 namespace longbow::cli {
 namespace {
 
-int list() {
+void print_options(const DataSource& source) {
+  for (const auto& option : source.options)
+    fmt::print("  {:<12} {} [default {}{}]: {}\n", option.name, option.type, option.fallback,
+               option.range.empty() ? "" : ", " + option.range, option.meaning);
+}
+
+int list_all() {
   for (const auto& source : data_sources()) {
-    fmt::print("{}: {}\n", source.name, source.description);
-    for (const auto& option : source.options)
-      fmt::print("  {:<12} {} [default {}{}]: {}\n", option.name, option.type, option.fallback,
-                 option.range.empty() ? "" : ", " + option.range, option.meaning);
+    fmt::print("{}{}: {}\n", source.name, source.make ? "" : " (needs files)", source.description);
+    print_options(source);
   }
+  return 0;
+}
+
+NamedRows files_of(const DataSource& source) {
+  if (source.make)
+    return {{"files", fmt::format("none needed; `longbow data make {}` writes them", source.name)}};
+  if (source.origin.files.empty()) return {{"files", "in data.path, as its options name them"}};
+  NamedRows rows = {{"files", "to be put into data.path; each may be packed as .xz or .gz"}};
+  for (const auto& file : source.origin.files) rows.emplace_back("", file);
+  return rows;
+}
+
+int list_one(const DataSource& source) {
+  NamedRows rows = {{source.name, source.description}, {"objective", source.objective}};
+  if (!source.origin.licence.empty()) rows.emplace_back("licence", source.origin.licence);
+  if (!source.origin.published.empty()) rows.emplace_back("published", source.origin.published);
+  for (auto& row : files_of(source)) rows.push_back(std::move(row));
+  rows.emplace_back("to begin", fmt::format("longbow init {}", source.name));
+  fmt::print("{}\nOptions\n", two_columns(rows));
+  print_options(source);
   return 0;
 }
 
@@ -61,7 +86,8 @@ int stats(const DataCommand& command) {
 }  // namespace
 
 int run(const DataCommand& command) {
-  if (command.action == "list") return list();
+  if (command.action == "list")
+    return command.name.empty() ? list_all() : list_one(find_data_source(command.name));
   if (command.action == "make") return make(command);
   if (command.action == "stats") return stats(command);
   for (const auto& line : verify(command.folder)) fmt::print("{}\n", line);

@@ -294,11 +294,13 @@ auto actions_of(CLI::App* parent, Action& action, Command& command) {
 
 void declare_data(CLI::App& app, Action& action) {
   auto* data = app.add_subcommand("data", "Make, verify and inspect data sets");
-  add_examples(data, {"data make recall --out data/recall --set pairs=32",
+  add_examples(data, {"data make recall --out data/recall --set pairs=32", "data list multi30k",
                       "data verify data/recall", "data stats data/recall"});
   static DataCommand command;
   const auto sub = actions_of(data, action, command);
-  sub("list", "Data sets that can be made, with their options");
+  auto* list = sub("list", "Data sets with their options, and which of them need files");
+  list->add_option("name", command.name,
+                   "one data set: its objective, licence, publisher and files");
   auto* make = sub("make", "Generate a data set with manifest and checksums");
   make->add_option("name", command.name, "data set, see `longbow data list`")->required();
   make->add_option("--out", command.folder, "folder to write to")->required();

@@ -66,6 +66,40 @@ TEST(DataCommand, ListsDataSetsWithTheirOptions) {
     EXPECT_NE(outcome.out.find(part), std::string::npos) << part;
 }
 
+TEST(DataCommand, MarksDataSetsThatNeedFiles) {
+  const auto text = Workspace().run({"data", "list"}).out;
+  EXPECT_NE(text.find("\nklue_nli (needs files): "), std::string::npos) << text;
+  EXPECT_NE(text.find("\nrecall: "), std::string::npos) << "it is generated";
+}
+
+TEST(DataCommand, TellsWhichFilesAPublishedDataSetNeeds) {
+  const auto outcome = Workspace().run({"data", "list", "klue_nli"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_TRUE(outcome.out.starts_with(
+      "klue_nli   KLUE-NLI: whether a Korean sentence follows from another, 3 classes; accuracy\n"
+      "objective  pairs\n"
+      "licence    CC BY-SA 4.0\n"
+      "published  KLUE, https://github.com/KLUE-benchmark/KLUE, in klue_benchmark/klue-nli-v1.1\n"
+      "files      to be put into data.path; each may be packed as .xz or .gz\n"
+      "           klue-nli-v1.1_train.json: 24,998 pairs\n"
+      "           klue-nli-v1.1_dev.json: 3,000 pairs, the test split\n"
+      "to begin   longbow init klue_nli\n"))
+      << outcome.out;
+  EXPECT_NE(outcome.out.find("\nOptions\n  valid_fraction number [default 0.05, "),
+            std::string::npos)
+      << outcome.out;
+}
+
+TEST(DataCommand, TellsThatGeneratedDataNeedsNoFiles) {
+  const auto outcome = Workspace().run({"data", "list", "recall"});
+  EXPECT_NE(outcome.out.find("files      none needed; `longbow data make recall` writes them\n"),
+            std::string::npos)
+      << outcome.out;
+  const auto unknown = Workspace().run({"data", "list", "recal"});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_EQ(unknown.err, "longbow: unknown data set 'recal'; did you mean 'recall'?\n");
+}
+
 TEST(DataCommand, StatsShowTheManifest) {
   const Workspace here;
   ASSERT_EQ(here.run(kMake).code, 0);

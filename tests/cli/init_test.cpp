@@ -37,7 +37,7 @@ TEST(InitCommand, ExplainsEveryKeyOfAConfigThatCanBeRead) {
   for (const auto& name : all_names()) {
     SCOPED_TRACE(name);
     const auto text = answered(here, {"init", name});
-    const auto config = read_run_config(parse_yaml(text, "init.yaml"));
+    const auto config = read_model_config(parse_yaml(text, "init.yaml"));
     EXPECT_TRUE(config.task == name || config.objective == name);
     EXPECT_EQ(parse_yaml(text, "init.yaml"), find_starter(name).config);
     for (const auto& line : lines_of(text)) {
