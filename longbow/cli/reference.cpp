@@ -73,7 +73,7 @@ Facts facts_of(const Objective& objective) {
 std::vector<Section> made_sections() {
   std::vector<Section> all = {
       {"run", "part", "What `longbow train` reads", outline<RunConfig>()},
-      {"data", "part", "Where the samples come from", below("data.", outline<DataConfig>())}};
+      {"data", "part", "Where the samples come from", below("data.", describe<DataConfig>())}};
   for (const auto& source : data_sources())
     all.push_back({source.name, "data set",
                    fmt::format("{} (made for {})", source.description, source.objective),

@@ -33,5 +33,26 @@ TEST_F(LinesData, TheLastLinesOfATextAreItsTest) {
   EXPECT_EQ(splits.test->get(0).tokens.size(), 20u);
 }
 
+TEST_F(LinesData, AFolderIsAllItsTexts) {
+  make_folder(in("train"));
+  file("train/b.txt", "c d\n");
+  file("train/a.txt", "a b\n");
+  file("t.txt", "e f\n");
+  const auto splits = load(
+      "{name: lines, tokenizer: {train: words}, lines: {train: train, valid: t.txt, test: t.txt, "
+      "keep_lines: false}}");
+  ASSERT_EQ(splits.train->size(), 1);
+  EXPECT_EQ(text_of(splits, splits.train->get(0).tokens), "a b c d");
+}
+
+TEST_F(LinesData, ASplitWithoutSamplesIsNamed) {
+  file("t.txt", "a b\n");
+  file("v.txt", "a\n");
+  EXPECT_EQ(
+      message("{name: lines, tokenizer: {train: words}, lines: {train: t.txt, valid: v.txt, "
+              "test: t.txt, keep_lines: false}}"),
+      in("t.txt") + ": the split valid has no samples; name a file for it, or give more data");
+}
+
 }  // namespace
 }  // namespace longbow

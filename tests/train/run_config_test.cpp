@@ -54,7 +54,8 @@ TEST(RunConfig, ADataSetReadsItsOwnOptions) {
   EXPECT_NE(tree.find("recall"), nullptr);
   EXPECT_EQ(tree.find("listops"), nullptr);
   EXPECT_EQ(mistake("task: recall\ndata:\n  recall: {keys: 8}\n  markov: {words: 8}"),
-            "run.yaml:4: unknown key 'markov'; one of: name, path, seed, max_tokens, recall");
+            "run.yaml:4: unknown key 'markov'; one of: name, path, seed, max_tokens, tokenizer, "
+            "cache, recall");
   EXPECT_EQ(mistake("task: recall\ndata:\n  recall:\n    kyes: 8"),
             "run.yaml:4: unknown key 'kyes'; did you mean 'keys'?");
   EXPECT_EQ(mistake("task: recall\ndata: {recall: {keys: 0}}"),

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "longbow/core/error.h"
+#include "longbow/corpus/files/text_files.h"
 
 namespace longbow {
 
@@ -53,8 +54,15 @@ void read_from(TextCorpus& corpus, const TextFiles& files, const corpus::SplitOp
   corpus.train = undivided ? whole(files.train) : part(corpus::Side::train);
   corpus.valid = files.valid.empty() ? part(corpus::Side::valid) : whole(files.valid);
   corpus.test = files.test.empty() ? part(corpus::Side::test) : whole(files.test);
-  for (const auto& file : {files.train, files.valid, files.test})
-    if (!file.empty()) corpus.files.push_back(file);
+  for (const auto& file : {files.train, files.valid, files.test}) {
+    if (file.empty()) continue;
+    if (std::filesystem::is_directory(file)) {
+      const auto all = corpus::text_files(file);
+      corpus.files.insert(corpus.files.end(), all.begin(), all.end());
+    } else {
+      corpus.files.push_back(file);
+    }
+  }
 }
 
 TextFiles files_in(const std::string& folder, const TextFiles& names) {

@@ -115,7 +115,12 @@ class CachedCorpus {
     for (size_t i = 0; i < std::size(kSplits); ++i) {
       const auto folder = in(draft, kSplits[i]);
       encode(*reads[i], encoder, kSplits[i], folder, card);
-      card.checksums[kSplits[i]] = Node::string(dataset_in(folder)->checksum());
+      const auto data = dataset_in(folder);
+      if (data->size() == 0)
+        throw UserError(Place{corpus_.files.front(), 0},
+                        fmt::format("the split {} has no samples", kSplits[i]),
+                        "name a file for it, or give more data");
+      card.checksums[kSplits[i]] = Node::string(data->checksum());
     }
     write_file(in(draft, "cache.json"), to_json(written(card), 2) + "\n");
   }
@@ -167,9 +172,6 @@ class CachedCorpus {
     });
     flush();
     writer.finish();
-    if (records == 0)
-      throw UserError(Place{corpus_.files.empty() ? "" : corpus_.files.front(), 0},
-                      "no records for the split " + split, "name a file for it, or give more data");
   }
 
   struct Encoded {

@@ -26,9 +26,10 @@ template <class V>
 void fields(V& v, DataConfig& c) {
   v("name", c.name, "the data set; leave it out of a run config, where it is the task");
   v("path", c.path,
-    "folder with its files, from `longbow data make`; relative to the config; empty: generate in "
-    "memory");
-  v("seed", c.seed, "of the generator, when the data is generated in memory", at_least(0));
+    "folder with its files (`longbow data list NAME` says which); relative to the config; empty: "
+    "generate in memory");
+  v("seed", c.seed, "of data that is generated in memory, and of splits that have no file",
+    at_least(0));
   v("max_tokens", c.max_tokens,
     "longer samples are cut on the right, or refused where a cut would change their answers; "
     "0 = never",

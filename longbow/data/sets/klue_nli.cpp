@@ -12,7 +12,7 @@ DataSource klue_nli_data_set() {
                       "accuracy",
        .objective = "pairs",
        .files = {"klue-nli-v1.1_train.json", "klue-nli-v1.1_dev.json"},
-       .recipe = {"{task: klue_nli, data: {path: klue_nli, tokenizer: {vocabulary: 8000, "
+       .recipe = {"{task: klue_nli, data: {path: ., tokenizer: {vocabulary: 8000, "
                   "lowercase: false}}, train: {max_steps: 300, learning_rate: 1e-3}}",
                   "an accuracy of 39 %, where each class has 33 %"},
        .origin = {.licence = "CC BY-SA 4.0",

@@ -12,7 +12,7 @@ DataSource klue_sts_data_set() {
            "KLUE-STS: how alike two Korean sentences are, 0 to 5; Pearson's r, F1 from 3 on",
        .objective = "regression",
        .files = {"klue-sts-v1.1_train.json", "klue-sts-v1.1_dev.json"},
-       .recipe = {"{task: klue_sts, data: {path: klue_sts, tokenizer: {vocabulary: 8000, "
+       .recipe = {"{task: klue_sts, data: {path: ., tokenizer: {vocabulary: 8000, "
                   "lowercase: false}}, train: {max_steps: 300, learning_rate: 1e-3}}",
                   "a Pearson's r of 0.44"},
        .origin = {.licence = "CC BY-SA 4.0",

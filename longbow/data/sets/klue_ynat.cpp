@@ -11,7 +11,7 @@ DataSource klue_ynat_data_set() {
        .description = "KLUE-YNAT: the topic of a Korean news title, 7 classes; macro F1",
        .objective = "classification",
        .files = {"ynat-v1.1_train.json", "ynat-v1.1_dev.json"},
-       .recipe = {"{task: klue_ynat, data: {path: klue_ynat, tokenizer: {vocabulary: 8000, "
+       .recipe = {"{task: klue_ynat, data: {path: ., tokenizer: {vocabulary: 8000, "
                   "lowercase: false}}, model: {metric: macro_f1}, train: {max_steps: 300, "
                   "batch_size: 64, learning_rate: 2e-3}}",
                   "a macro F1 of 74 %; always the same class gives 2 %"},

@@ -58,7 +58,7 @@ DataSource korean_chatbot_data_set() {
   return text_source<ChatbotConfig>(
       {.name = "korean_chatbot",
        .description =
-           "Korean chatbot: the answer to a question, or its class, one of 3; perplexity, accuracy",
+           "Korean chatbot: the answer to a question, perplexity; or its class, accuracy",
        .objective = "translation",
        .objective_for =
            [](const Node& options) {
@@ -66,8 +66,8 @@ DataSource korean_chatbot_data_set() {
              return config.use == ChatbotUse::answers ? "translation" : "classification";
            },
        .files = {"ChatbotData.csv"},
-       .recipe = {"{task: korean_chatbot, data: {path: korean_chatbot, tokenizer: {vocabulary: "
-                  "4000, lowercase: false}}, train: {max_steps: 300, learning_rate: 2e-3}}",
+       .recipe = {"{task: korean_chatbot, data: {path: ., tokenizer: {vocabulary: 4000, "
+                  "lowercase: false}}, train: {max_steps: 300, learning_rate: 2e-3}}",
                   "a perplexity of 177 over 4,000 tokens"},
        .origin = {.licence = "MIT",
                   .published = "Youngsook Song, https://github.com/songys/Chatbot_data",

@@ -60,7 +60,7 @@ DataSource kornli_data_set() {
        .description = "KorNLI: whether a Korean sentence follows from another, 3 classes; accuracy",
        .objective = "pairs",
        .files = {"snli_1.0_train.ko.tsv", "multinli.train.ko.tsv", kValid, "xnli.test.ko.tsv"},
-       .recipe = {"{task: kornli, data: {path: KorNLI, tokenizer: {vocabulary: 8000, lowercase: "
+       .recipe = {"{task: kornli, data: {path: ., tokenizer: {vocabulary: 8000, lowercase: "
                   "false}, kornli: {train: xnli.dev.ko.tsv}}, train: {max_steps: 300, "
                   "learning_rate: 1e-3}}",
                   "an accuracy of 46 % from xnli.dev alone, where each class has 33 %"},

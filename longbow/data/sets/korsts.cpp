@@ -25,7 +25,7 @@ DataSource korsts_data_set() {
            "KorSTS: how alike two Korean sentences are, 0 to 5; Pearson's r, Spearman's rho",
        .objective = "regression",
        .files = {"sts-train.tsv", "sts-dev.tsv", "sts-test.tsv"},
-       .recipe = {"{task: korsts, data: {path: KorSTS, tokenizer: {vocabulary: 8000, lowercase: "
+       .recipe = {"{task: korsts, data: {path: ., tokenizer: {vocabulary: 8000, lowercase: "
                   "false}}, train: {max_steps: 300, learning_rate: 1e-3}}",
                   "a Pearson's r of 0.21"},
        .origin = {.licence = "CC BY-SA 4.0",

@@ -29,7 +29,7 @@ DataSource multi30k_data_set() {
        .objective = "translation",
        .files = {"train.en", "train.de", "val.en", "val.de", "test_2016_flickr.en",
                  "test_2016_flickr.de"},
-       .recipe = {"{task: multi30k, data: {path: multi30k, tokenizer: {train: bpe, vocabulary: "
+       .recipe = {"{task: multi30k, data: {path: ., tokenizer: {train: bpe, vocabulary: "
                   "4000}}, train: {max_steps: 300, learning_rate: 2e-3}}",
                   "a perplexity of 117 over 4,000 tokens"},
        .origin = {.licence = "non-commercial research and education",

@@ -11,7 +11,7 @@ DataSource nsmc_data_set() {
        .description = "NSMC: whether a Korean movie review is positive, 2 classes; accuracy",
        .objective = "classification",
        .files = {"ratings_train.txt", "ratings_test.txt"},
-       .recipe = {"{task: nsmc, data: {path: nsmc, tokenizer: {vocabulary: 8000, lowercase: "
+       .recipe = {"{task: nsmc, data: {path: ., tokenizer: {vocabulary: 8000, lowercase: "
                   "false}}, train: {max_steps: 300, batch_size: 64, learning_rate: 2e-3}}",
                   "an accuracy of 81 %, where each class has 50 %"},
        .origin = {.licence = "CC0 1.0",

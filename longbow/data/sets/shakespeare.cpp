@@ -41,9 +41,9 @@ DataSource shakespeare_data_set() {
        .description = "Tiny Shakespeare: plays as one text, by characters; perplexity",
        .objective = "causal_lm",
        .files = {"input.txt"},
-       .recipe = {"{task: shakespeare, data: {path: tinyshakespeare, tokenizer: {train: "
-                  "characters}, shakespeare: {length: 128}}, train: {max_steps: 300, "
-                  "learning_rate: 3e-3}}",
+       .recipe = {"{task: shakespeare, data: {path: ., tokenizer: {train: characters}, "
+                  "shakespeare: {length: 128}}, train: {max_steps: 300, learning_rate: "
+                  "3e-3}}",
                   "a perplexity of 12.2 over 65 characters"},
        .origin = {.licence = "public domain",
                   .published = "Andrej Karpathy, https://github.com/karpathy/char-rnn, in "

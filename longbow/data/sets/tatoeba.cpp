@@ -28,9 +28,9 @@ DataSource tatoeba_data_set() {
        .description = "Tatoeba: short sentences, English to German, Korean and others; BLEU",
        .objective = "translation",
        .files = {"deu.txt"},
-       .recipe = {"{task: tatoeba, data: {path: tatoeba, tokenizer: {vocabulary: 4000, lowercase: "
-                  "false}, tatoeba: {language: kor}}, train: {max_steps: 300, learning_rate: "
-                  "2e-3}}",
+       .recipe = {"{task: tatoeba, data: {path: ., tokenizer: {vocabulary: 4000, "
+                  "lowercase: false}, tatoeba: {language: kor}}, train: {max_steps: 300, "
+                  "learning_rate: 2e-3}}",
                   "a perplexity of 145 over 4,000 tokens, from 3,408 pairs"},
        .origin = {.licence = "CC BY 2.0 France",
                   .published = "https://www.manythings.org/anki/, from https://tatoeba.org",

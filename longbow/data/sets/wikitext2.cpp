@@ -98,10 +98,9 @@ DataSource wikitext2_data_set() {
        .description = "WikiText-2: Wikipedia articles, 33,278 words; perplexity",
        .objective = "causal_lm",
        .files = {"wiki.train.tokens", "wiki.valid.tokens", "wiki.test.tokens"},
-       .recipe = {"{task: wikitext2, data: {path: wikitext2, wikitext2: {length: 64}}, model: "
-                  "{width: 32, "
-                  "heads: 4, tied: true}, train: {max_steps: 150, batch_size: 16, learning_rate: "
-                  "3e-3, evaluate_every: 0}}",
+       .recipe = {"{task: wikitext2, data: {path: ., wikitext2: {length: 64}}, model: "
+                  "{width: 32, heads: 4, tied: true}, train: {max_steps: 150, batch_size: "
+                  "16, learning_rate: 3e-3, evaluate_every: 0}}",
                   "a perplexity of 953 over 33,278 words"},
        .origin = {.licence = "CC BY-SA 3.0",
                   .published = "Salesforce Research, wikitext-2-v1.zip, "

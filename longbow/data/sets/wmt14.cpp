@@ -51,9 +51,9 @@ DataSource wmt14_data_set() {
        .objective = "translation",
        .files = {"train.en", "train.de", "newstest2013.en", "newstest2013.de", "newstest2014.en",
                  "newstest2014.de"},
-       .recipe = {"{task: wmt14, data: {path: wmt14, tokenizer: {train: bpe, vocabulary: 4000}, "
-                  "wmt14: {test: sample_tok_test, max_length: 40}}, train: {max_steps: 200, "
-                  "learning_rate: 2e-3}}",
+       .recipe = {"{task: wmt14, data: {path: ., tokenizer: {train: bpe, vocabulary: "
+                  "4000}, wmt14: {test: sample_tok_test, max_length: 40}}, train: "
+                  "{max_steps: 200, learning_rate: 2e-3}}",
                   "a perplexity of 702 over 4,000 tokens, pairs of up to 40 words"},
        .origin = {.licence = "free for research",
                   .published = "WMT, https://www.statmt.org/wmt14/translation-task.html; packed at "
