@@ -232,37 +232,21 @@ struct CtcDecoder : TokenDecoder {
 };
 
 struct DecoderSequence : TokenDecoder {
-  explicit DecoderSequence(ComponentReader& reader) {
-    const auto& list = reader.need("decoders");
-    if (!list.is_list()) reader.fail(list, "decoders must be a list");
-    for (const auto& item : list.items)
-      if (auto step = read_decoder(item)) steps.push_back(std::move(step));
-  }
+  explicit DecoderSequence(ComponentReader& reader)
+      : steps(read_steps(reader, "decoders", read_decoder)) {}
   void decode(std::vector<std::string>& tokens) const override {
     for (const auto& step : steps) step->decode(tokens);
   }
-  Node node() const override {
-    auto list = Node::list();
-    for (const auto& step : steps) list.items.push_back(step->node());
-    return component_node("Sequence", {{"decoders", std::move(list)}});
-  }
+  Node node() const override { return sequence_node("decoders", steps); }
   std::vector<TokenDecoderPtr> steps;
 };
 
 template <class T>
-TokenDecoderPtr plain(ComponentReader&) {
-  return std::make_shared<T>();
-}
+constexpr auto plain = component_alone<TokenDecoderPtr, T>;
 template <class T>
-TokenDecoderPtr read(ComponentReader& reader) {
-  return std::make_shared<T>(reader);
-}
+constexpr auto read = component_with_fields<TokenDecoderPtr, T>;
 
-struct Row {
-  const char* type;
-  TokenDecoderPtr (*read)(ComponentReader&);
-};
-constexpr Row kRows[] = {
+constexpr ComponentRow<TokenDecoderPtr> kRows[] = {
     {"BPEDecoder", read<BpeDecoder>},      {"ByteFallback", plain<ByteFallbackDecoder>},
     {"ByteLevel", read<ByteLevelDecoder>}, {"CTC", read<CtcDecoder>},
     {"Fuse", plain<FuseDecoder>},          {"Metaspace", read<MetaspaceDecoder>},
@@ -273,17 +257,7 @@ constexpr Row kRows[] = {
 }  // namespace
 
 TokenDecoderPtr read_decoder(const Node& node) {
-  if (node.is_null()) return nullptr;
-  ComponentReader reader(node, "decoder");
-  std::vector<std::string> known;
-  for (const auto& row : kRows) {
-    known.emplace_back(row.type);
-    if (reader.type() != row.type) continue;
-    auto made = row.read(reader);
-    reader.finish();
-    return made;
-  }
-  reader.fail_type(known);
+  return read_component<TokenDecoderPtr>(node, "decoder", kRows);
 }
 
 }  // namespace longbow

@@ -163,41 +163,25 @@ struct ByteLevelNormalizer : Normalizer {
 };
 
 struct NormalizerSequence : Normalizer {
-  explicit NormalizerSequence(ComponentReader& reader) {
-    const auto& list = reader.need("normalizers");
-    if (!list.is_list()) reader.fail(list, "normalizers must be a list");
-    for (const auto& item : list.items)
-      if (auto step = read_normalizer(item)) steps.push_back(std::move(step));
-  }
+  explicit NormalizerSequence(ComponentReader& reader)
+      : steps(read_steps(reader, "normalizers", read_normalizer)) {}
   void apply(AlignedText& text) const override {
     for (const auto& step : steps) step->apply(text);
   }
-  Node node() const override {
-    auto list = Node::list();
-    for (const auto& step : steps) list.items.push_back(step->node());
-    return component_node("Sequence", {{"normalizers", std::move(list)}});
-  }
+  Node node() const override { return sequence_node("normalizers", steps); }
   std::vector<NormalizerPtr> steps;
 };
 
 template <class T>
-NormalizerPtr plain(ComponentReader&) {
-  return std::make_shared<T>();
-}
+constexpr auto plain = component_alone<NormalizerPtr, T>;
 template <class T>
-NormalizerPtr read(ComponentReader& reader) {
-  return std::make_shared<T>(reader);
-}
+constexpr auto read = component_with_fields<NormalizerPtr, T>;
 template <unicode::NormalForm form>
 NormalizerPtr normal(ComponentReader&) {
   return std::make_shared<FormNormalizer>(form);
 }
 
-struct Row {
-  const char* type;
-  NormalizerPtr (*read)(ComponentReader&);
-};
-constexpr Row kRows[] = {
+constexpr ComponentRow<NormalizerPtr> kRows[] = {
     {"BertNormalizer", read_bert_normalizer},  {"ByteLevel", plain<ByteLevelNormalizer>},
     {"Lowercase", plain<LowercaseNormalizer>}, {"NFC", normal<unicode::NormalForm::c>},
     {"NFD", normal<unicode::NormalForm::d>},   {"NFKC", normal<unicode::NormalForm::kc>},
@@ -210,17 +194,7 @@ constexpr Row kRows[] = {
 }  // namespace
 
 NormalizerPtr read_normalizer(const Node& node) {
-  if (node.is_null()) return nullptr;
-  ComponentReader reader(node, "normalizer");
-  std::vector<std::string> known;
-  for (const auto& row : kRows) {
-    known.emplace_back(row.type);
-    if (reader.type() != row.type) continue;
-    auto made = row.read(reader);
-    reader.finish();
-    return made;
-  }
-  reader.fail_type(known);
+  return read_component<NormalizerPtr>(node, "normalizer", kRows);
 }
 
 }  // namespace longbow

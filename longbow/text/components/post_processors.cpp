@@ -132,12 +132,8 @@ struct ByteLevelProcessing : PostProcessor {
 };
 
 struct PostProcessorSequence : PostProcessor {
-  explicit PostProcessorSequence(ComponentReader& reader) {
-    const auto& list = reader.need("processors");
-    if (!list.is_list()) reader.fail(list, "processors must be a list");
-    for (const auto& item : list.items)
-      if (auto step = read_post_processor(item)) steps.push_back(std::move(step));
-  }
+  explicit PostProcessorSequence(ComponentReader& reader)
+      : steps(read_steps(reader, "processors", read_post_processor)) {}
   size_t added_tokens(bool is_pair) const override {
     size_t count = 0;
     for (const auto& step : steps) count += step->added_tokens(is_pair);
@@ -146,24 +142,14 @@ struct PostProcessorSequence : PostProcessor {
   void process(std::vector<Encoding>& parts, bool add_special_tokens) const override {
     for (const auto& step : steps) step->process(parts, add_special_tokens);
   }
-  Node node() const override {
-    auto list = Node::list();
-    for (const auto& step : steps) list.items.push_back(step->node());
-    return component_node("Sequence", {{"processors", std::move(list)}});
-  }
+  Node node() const override { return sequence_node("processors", steps); }
   std::vector<PostProcessorPtr> steps;
 };
 
 template <class T>
-PostProcessorPtr read(ComponentReader& reader) {
-  return std::make_shared<T>(reader);
-}
+constexpr auto read = component_with_fields<PostProcessorPtr, T>;
 
-struct Row {
-  const char* type;
-  PostProcessorPtr (*read)(ComponentReader&);
-};
-constexpr Row kRows[] = {
+constexpr ComponentRow<PostProcessorPtr> kRows[] = {
     {"BertProcessing", read<BertProcessing>},         {"ByteLevel", read<ByteLevelProcessing>},
     {"RobertaProcessing", read<RobertaProcessing>},   {"Sequence", read<PostProcessorSequence>},
     {"TemplateProcessing", read_template_processing},
@@ -172,17 +158,7 @@ constexpr Row kRows[] = {
 }  // namespace
 
 PostProcessorPtr read_post_processor(const Node& node) {
-  if (node.is_null()) return nullptr;
-  ComponentReader reader(node, "post_processor");
-  std::vector<std::string> known;
-  for (const auto& row : kRows) {
-    known.emplace_back(row.type);
-    if (reader.type() != row.type) continue;
-    auto made = row.read(reader);
-    reader.finish();
-    return made;
-  }
-  reader.fail_type(known);
+  return read_component<PostProcessorPtr>(node, "post_processor", kRows);
 }
 
 }  // namespace longbow

@@ -146,20 +146,12 @@ struct PatternSplit : PreTokenizer {
 };
 
 struct PreTokenizerSequence : PreTokenizer {
-  explicit PreTokenizerSequence(ComponentReader& reader) {
-    const auto& list = reader.need("pretokenizers");
-    if (!list.is_list()) reader.fail(list, "pretokenizers must be a list");
-    for (const auto& item : list.items)
-      if (auto step = read_pre_tokenizer(item)) steps.push_back(std::move(step));
-  }
+  explicit PreTokenizerSequence(ComponentReader& reader)
+      : steps(read_steps(reader, "pretokenizers", read_pre_tokenizer)) {}
   void split(TextPieces& pieces) const override {
     for (const auto& step : steps) step->split(pieces);
   }
-  Node node() const override {
-    auto list = Node::list();
-    for (const auto& step : steps) list.items.push_back(step->node());
-    return component_node("Sequence", {{"pretokenizers", std::move(list)}});
-  }
+  Node node() const override { return sequence_node("pretokenizers", steps); }
   bool needs_alignment() const override {
     return std::any_of(steps.begin(), steps.end(),
                        [](const auto& step) { return step->needs_alignment(); });
@@ -168,19 +160,11 @@ struct PreTokenizerSequence : PreTokenizer {
 };
 
 template <class T>
-PreTokenizerPtr plain(ComponentReader&) {
-  return std::make_shared<T>();
-}
+constexpr auto plain = component_alone<PreTokenizerPtr, T>;
 template <class T>
-PreTokenizerPtr read(ComponentReader& reader) {
-  return std::make_shared<T>(reader);
-}
+constexpr auto read = component_with_fields<PreTokenizerPtr, T>;
 
-struct Row {
-  const char* type;
-  PreTokenizerPtr (*read)(ComponentReader&);
-};
-constexpr Row kRows[] = {
+constexpr ComponentRow<PreTokenizerPtr> kRows[] = {
     {"BertPreTokenizer", plain<BertPreTokenizer>},
     {"ByteLevel", read_byte_level},
     {"CharDelimiterSplit", read<CharDelimiterSplit>},
@@ -196,17 +180,7 @@ constexpr Row kRows[] = {
 }  // namespace
 
 PreTokenizerPtr read_pre_tokenizer(const Node& node) {
-  if (node.is_null()) return nullptr;
-  ComponentReader reader(node, "pre_tokenizer");
-  std::vector<std::string> known;
-  for (const auto& row : kRows) {
-    known.emplace_back(row.type);
-    if (reader.type() != row.type) continue;
-    auto made = row.read(reader);
-    reader.finish();
-    return made;
-  }
-  reader.fail_type(known);
+  return read_component<PreTokenizerPtr>(node, "pre_tokenizer", kRows);
 }
 
 }  // namespace longbow
