@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include "longbow/data/samples/joined.h"
 #include "tests/data/text_folder.h"
 
@@ -7,16 +5,6 @@ namespace longbow {
 namespace {
 
 using TableData = TextFolder;
-
-std::string rows(int64_t count) {
-  std::string text = "text,label\n";
-  for (int64_t i = 0; i < count; ++i)
-    text +=
-        fmt::format("row {} is {},{}\n", i, i % 3 == 0 ? "red" : "blue", i % 3 == 0 ? "r" : "b");
-  return text;
-}
-
-constexpr const char* kTable = "{name: table, tokenizer: {train: words}, table: {train: t.csv}}";
 
 TEST_F(TableData, ATableBecomesSamplesWithNamedClasses) {
   file("t.csv", rows(200));

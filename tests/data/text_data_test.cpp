@@ -1,8 +1,7 @@
 #include "longbow/data/encoding/text_data.h"
 
-#include <fmt/format.h>
-
 #include <cstdlib>
+#include <thread>
 
 #include "tests/data/text_folder.h"
 
@@ -10,16 +9,6 @@ namespace longbow {
 namespace {
 
 using TextData = TextFolder;
-
-std::string rows(int64_t count) {
-  std::string text = "text,label\n";
-  for (int64_t i = 0; i < count; ++i)
-    text +=
-        fmt::format("row {} is {},{}\n", i, i % 3 == 0 ? "red" : "blue", i % 3 == 0 ? "r" : "b");
-  return text;
-}
-
-constexpr const char* kTable = "{name: table, tokenizer: {train: words}, table: {train: t.csv}}";
 
 TEST_F(TextData, TheTokenizerIsTrainedOnTheTrainingSplitOnly) {
   file("t.csv", rows(10));
@@ -50,6 +39,39 @@ TEST_F(TextData, AFailureLeavesNoCache) {
   file("t.csv", "text,label\nfine,a\nbroken\n");
   EXPECT_NE(message(kTable), "no error");
   EXPECT_EQ(caches(), 0);
+}
+
+TEST_F(TextData, WritersAtTheSameTimeMakeOneCache) {
+  file("t.csv", rows(200));
+  std::vector<std::string> sums(4);
+  std::vector<std::thread> threads;
+  for (auto& sum : sums)
+    threads.emplace_back([&, &sum = sum] { sum = load(kTable).checksums.at("train"); });
+  for (auto& thread : threads) thread.join();
+  for (const auto& sum : sums) EXPECT_EQ(sum, sums[0]);
+  EXPECT_EQ(caches(), 1);
+}
+
+TEST_F(TextData, AnotherTokenizerInTheSamePlaceIsAnotherCache) {
+  file("t.csv", rows(20));
+  const auto config = "{name: table, tokenizer: {file: " + in("model") +
+                      "}, table: {train: t.csv, valid: t.csv, test: t.csv}}";
+  make_folder(in("model"));
+  file("model/vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\nrow\nred\n");
+  EXPECT_EQ(load(config).vocabulary, 6);
+  file("model/vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\nrow\nred\nblue\n");
+  EXPECT_EQ(load(config).vocabulary, 7);
+  EXPECT_EQ(caches(), 2);
+}
+
+TEST_F(TextData, ATextWithoutTokensIsOneUnknownToken) {
+  file("t.csv", "text,label\n\u200b,a\nfine,b\n");
+  const auto splits = load(
+      "{name: table, tokenizer: {train: wordpiece, min_frequency: 1, special_tokens: ['[PAD]', "
+      "'[CLS]', '[SEP]', '[MASK]', '[UNK]']}, table: {train: t.csv, valid: t.csv, test: t.csv}}");
+  const auto tokens = splits.train->get(0).tokens;
+  ASSERT_EQ(tokens.size(), 1u);
+  EXPECT_EQ(splits.symbols[static_cast<size_t>(tokens[0])], "[UNK]");
 }
 
 TEST(CacheFolder, IsTheFirstThatIsSet) {

@@ -1,4 +1,5 @@
 #pragma once
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -59,5 +60,17 @@ inline std::string text_of(const Splits& splits, const std::vector<int32_t>& tok
   const std::vector<int64_t> ids(tokens.begin(), tokens.end());
   return splits.codec->decode(ids);
 }
+
+// A table of two classes, each with a word of its own.
+inline std::string rows(int64_t count) {
+  std::string text = "text,label\n";
+  for (int64_t i = 0; i < count; ++i)
+    text +=
+        fmt::format("row {} is {},{}\n", i, i % 3 == 0 ? "red" : "blue", i % 3 == 0 ? "r" : "b");
+  return text;
+}
+
+inline constexpr const char* kTable =
+    "{name: table, tokenizer: {train: words}, table: {train: t.csv}}";
 
 }  // namespace longbow

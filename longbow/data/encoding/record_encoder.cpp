@@ -11,6 +11,8 @@ RecordEncoder::RecordEncoder(const TextCorpus& corpus, EncoderParts parts)
       pairs_(corpus.pairs),
       keep_lines_(corpus.keep_lines),
       parts_(std::move(parts)) {
+  if (const auto unknown = parts_.codec->find({"[UNK]", "<unk>"}); unknown > 0)
+    stand_in_ = static_cast<int32_t>(unknown);
   for (const auto& label : parts_.labels)
     classes_.emplace(label, static_cast<int32_t>(classes_.size()));
 }
@@ -74,10 +76,9 @@ std::optional<Sample> RecordEncoder::sample(const corpus::Record& record, bool& 
   }
   keep_first(sample.tokens, cut);
   keep_first(sample.second, cut);
-  const int32_t unknown = 1;
-  if (sample.tokens.empty()) sample.tokens.push_back(unknown);
+  if (sample.tokens.empty()) sample.tokens.push_back(stand_in_);
   if (has_second && sample.second.empty() && role_ != TextRole::translation)
-    sample.second.push_back(unknown);
+    sample.second.push_back(stand_in_);
   if (role_ == TextRole::translation) {
     if (parts_.max_tokens > 0 && std::ssize(sample.second) == parts_.max_tokens)
       sample.second.pop_back();

@@ -32,6 +32,7 @@ class RecordEncoder {
   TextRole role_;
   bool pairs_, keep_lines_;
   EncoderParts parts_;
+  int32_t stand_in_ = 1;  // for a text without tokens: the unknown one where there is one
   std::map<std::string, int32_t> classes_;
 };
 

@@ -1,15 +1,17 @@
 #include "longbow/data/encoding/text_data.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <set>
+#include <optional>
+#include <random>
+#include <thread>
 
 #include "longbow/core/file.h"
 #include "longbow/core/folder.h"
+#include "longbow/core/log.h"
 #include "longbow/core/work.h"
 #include "longbow/corpus/readers/classes.h"
 #include "longbow/data/encoding/pulled_texts.h"
@@ -51,7 +53,10 @@ int64_t last_of(const TextCodec& codec) {
 class CachedCorpus {
  public:
   CachedCorpus(const DataConfig& data, const Node& options, const TextCorpus& corpus)
-      : data_(data), corpus_(corpus), folder_(folder_of(data, options, corpus)) {}
+      : data_(data), corpus_(corpus) {
+    for (const auto& file : corpus.files) file_sums_.push_back(sha256_of_file(file));
+    folder_ = in(cache_folder(data.cache), data.name + "-" + key(options).substr(0, 24));
+  }
 
   Splits load() {
     if (!fs::exists(in(folder_, "cache.json"))) build();
@@ -63,28 +68,27 @@ class CachedCorpus {
     return (fs::path(folder) / name).string();
   }
 
-  static std::string folder_of(const DataConfig& data, const Node& options,
-                               const TextCorpus& corpus) {
-    auto tokenizer = written(data.tokenizer);
-    if (const auto& file = data.tokenizer.file; !file.empty() && !fs::is_directory(file))
-      tokenizer["file"] = Node::string(sha256_of_file(file));
-    Node key = Node::map({{"version", Node::integer(kVersion)},
-                          {"name", Node::string(data.name)},
-                          {"options", options},
-                          {"tokenizer", tokenizer},
-                          {"max_tokens", Node::integer(data.max_tokens)},
-                          {"seed", Node::integer(static_cast<int64_t>(data.seed))}});
-    for (const auto& file : corpus.files)
-      key["files"].items.push_back(Node::string(sha256_of_file(file)));
-    key["files"].kind = Node::list().kind;
-    const auto name = data.name + "-" + sha256(to_json(key, 0)).substr(0, 24);
-    return in(cache_folder(data.cache), name);
+  // Of a tokenizer that exists, what it does counts, not where it is.
+  std::string key(const Node& options) const {
+    auto tokenizer = written(data_.tokenizer);
+    if (const auto& file = data_.tokenizer.file; !file.empty())
+      tokenizer["file"] = Node::string(sha256(tokenizer_json(read_tokenizer(file))));
+    Node files = Node::list();
+    for (const auto& sum : file_sums_) files.items.push_back(Node::string(sum));
+    return sha256(to_json(Node::map({{"version", Node::integer(kVersion)},
+                                     {"name", Node::string(data_.name)},
+                                     {"options", options},
+                                     {"tokenizer", tokenizer},
+                                     {"max_tokens", Node::integer(data_.max_tokens)},
+                                     {"seed", Node::integer(static_cast<int64_t>(data_.seed))},
+                                     {"files", files}}),
+                          0));
   }
 
   // Beside its place, and renamed: of several writers the first one counts.
   void build() {
-    const auto draft = folder_ + fmt::format(".{}.draft", ::getpid());
-    fs::remove_all(draft);
+    std::random_device random;  // writers may be on several machines
+    const auto draft = folder_ + fmt::format(".{:08x}{:08x}.draft", random(), random());
     make_folder(draft);
     try {
       fill(draft);
@@ -129,8 +133,14 @@ class CachedCorpus {
     const auto& config = data_.tokenizer;
     if (!config.file.empty()) return std::make_shared<TextCodec>(read_tokenizer(config.file));
     PulledTexts texts(corpus_.train, which);
-    return std::make_shared<TextCodec>(
-        train_tokenizer(config.training, [&](std::string& text) { return texts.next(text); }));
+    std::optional<Work> work;
+    const char* shown = nullptr;
+    return std::make_shared<TextCodec>(train_tokenizer(
+        config.training, [&](std::string& text) { return texts.next(text); },
+        [&](const char* stage, int64_t done, int64_t total) {
+          if (stage != shown) work.emplace(fmt::format("tokenizer, {}", shown = stage), total);
+          work->reached(done);
+        }));
   }
 
   // A target needs a beginning and an end: ids of their own where the tokenizer has none.
@@ -223,8 +233,8 @@ class CachedCorpus {
     set_ids(splits);
     for (const auto& [name, sum] : card.checksums.entries)
       splits.checksums[name] = as_string(sum, name);
-    for (const auto& path : corpus_.files)
-      splits.checksums[fs::path(path).filename().string()] = sha256_of_file(path);
+    for (size_t i = 0; i < file_sums_.size(); ++i)
+      splits.checksums[fs::path(corpus_.files[i]).filename().string()] = file_sums_[i];
     const auto opened = [&](const char* split) {
       auto data = dataset_in(in(folder_, split));
       for (int64_t i = 0; i < data->size(); ++i)
@@ -234,7 +244,18 @@ class CachedCorpus {
     splits.train = opened(kSplits[0]);
     splits.valid = opened(kSplits[1]);
     splits.test = opened(kSplits[2]);
+    tell(card);
     return splits;
+  }
+
+  // What is not as it is in the files.
+  void tell(const CacheCard& card) const {
+    if (card.truncated > 0)
+      info(fmt::format("{}: {} records cut to {} tokens", data_.name, card.truncated,
+                       data_.max_tokens));
+    if (card.dropped > 0)
+      warn(fmt::format("{}: {} questions left out, their answers are after token {}", data_.name,
+                       card.dropped, data_.max_tokens));
   }
 
   void set_ids(Splits& splits) const {
@@ -263,6 +284,7 @@ class CachedCorpus {
 
   const DataConfig& data_;
   const TextCorpus& corpus_;
+  std::vector<std::string> file_sums_;  // of corpus_.files
   std::string folder_;
 };
 

@@ -8,8 +8,7 @@ namespace longbow {
 DataSource klue_sts_data_set() {
   return text_source<HeldOut>(
       {.name = "klue_sts",
-       .description =
-           "KLUE-STS: how alike two Korean sentences are, 0 to 5; Pearson's r, F1 from 3 on",
+       .description = "KLUE-STS: how alike two Korean sentences are, 0 to 5; Pearson's r",
        .objective = "regression",
        .files = {"klue-sts-v1.1_train.json", "klue-sts-v1.1_dev.json"},
        .recipe = {"{task: klue_sts, data: {path: ., tokenizer: {vocabulary: 8000, "

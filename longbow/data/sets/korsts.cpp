@@ -21,8 +21,7 @@ void fields(V& v, KorstsConfig& c) {
 DataSource korsts_data_set() {
   return text_source<KorstsConfig>(
       {.name = "korsts",
-       .description =
-           "KorSTS: how alike two Korean sentences are, 0 to 5; Pearson's r, Spearman's rho",
+       .description = "KorSTS: how alike two Korean sentences are, 0 to 5; Pearson's r",
        .objective = "regression",
        .files = {"sts-train.tsv", "sts-dev.tsv", "sts-test.tsv"},
        .recipe = {"{task: korsts, data: {path: ., tokenizer: {vocabulary: 8000, lowercase: "
