@@ -25,10 +25,14 @@ void print_options(const DataSource& source) {
 }
 
 int list_all() {
+  NamedRows generated, own, published;
   for (const auto& source : data_sources()) {
-    fmt::print("{}{}: {}\n", source.name, source.make ? "" : " (needs files)", source.description);
-    print_options(source);
+    auto& rows = source.make ? generated : source.origin.published.empty() ? own : published;
+    rows.emplace_back("  " + source.name, source.description);
   }
+  fmt::print("Generated\n{}\nYour own files\n{}\nPublished (needs files)\n{}\n",
+             two_columns(generated), two_columns(own), two_columns(published));
+  fmt::print("One of them with its files and options: longbow data list NAME\n");
   return 0;
 }
 

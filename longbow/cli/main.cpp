@@ -298,7 +298,7 @@ void declare_data(CLI::App& app, Action& action) {
                       "data verify data/recall", "data stats data/recall"});
   static DataCommand command;
   const auto sub = actions_of(data, action, command);
-  auto* list = sub("list", "Data sets with their options, and which of them need files");
+  auto* list = sub("list", "All data sets, or one with its files and options");
   list->add_option("name", command.name,
                    "one data set: its objective, licence, publisher and files");
   auto* make = sub("make", "Generate a data set with manifest and checksums");

@@ -59,17 +59,20 @@ TEST(DataCommand, VerifiesWhatItMadeAndFindsAChangedLabel) {
             "was cut or changed; make it again with `longbow data make`\n");
 }
 
-TEST(DataCommand, ListsDataSetsWithTheirOptions) {
+TEST(DataCommand, ListsGeneratedOwnAndPublishedData) {
   const auto outcome = Workspace().run({"data", "list"});
   EXPECT_EQ(outcome.code, 0);
-  for (const auto* part : {"listops: ", "recall: ", "  pairs ", "[default 96000, 1.."})
-    EXPECT_NE(outcome.out.find(part), std::string::npos) << part;
-}
-
-TEST(DataCommand, MarksDataSetsThatNeedFiles) {
-  const auto text = Workspace().run({"data", "list"}).out;
-  EXPECT_NE(text.find("\nklue_nli (needs files): "), std::string::npos) << text;
-  EXPECT_NE(text.find("\nrecall: "), std::string::npos) << "it is generated";
+  const auto at = [&](const std::string& part) {
+    const auto found = outcome.out.find(part);
+    EXPECT_NE(found, std::string::npos) << part << " in\n" << outcome.out;
+    return found;
+  };
+  const auto own = at("\nYour own files\n"), published = at("\nPublished (needs files)\n");
+  EXPECT_LT(at("\n  recall "), own);
+  EXPECT_GT(at("\n  table "), own);
+  EXPECT_LT(at("\n  table "), published);
+  EXPECT_GT(at("\n  klue_nli "), published);
+  for (const auto& line : lines_of(outcome.out)) EXPECT_LE(line.size(), 110u) << line;
 }
 
 TEST(DataCommand, TellsWhichFilesAPublishedDataSetNeeds) {

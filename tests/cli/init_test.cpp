@@ -110,6 +110,24 @@ TEST(InitCommand, ATableOfOnesOwnTrainsAndAnswers) {
             "my.csv: recall takes no file of your own; one of: table, lines, parallel, questions");
 }
 
+TEST(InitCommand, NamesAFileOfOnesOwn) {
+  const Workspace here;
+  std::filesystem::create_directory(here.path("texts"));
+  for (const auto* name : {"a.txt", "b.en", "b.de", "c.json"})
+    here.write(std::string("texts/") + name, "x\n");
+  const auto data = [&](const std::string& set, const std::string& file) {
+    const auto config = parse_yaml(answered(here, {"init", set, "texts/" + file}), "init.yaml");
+    EXPECT_EQ(config.find("data")->find("path")->text, "texts");
+    return to_json(*config.find("data")->find(set));
+  };
+  EXPECT_EQ(data("lines", "a.txt"), R"({"train":"a.txt"})");
+  EXPECT_EQ(data("parallel", "b.en"), R"({"train":"b","source":"en","target":"de"})");
+  EXPECT_EQ(data("questions", "c.json"), R"({"train":"c.json"})");
+  EXPECT_EQ(error_line(here, {"init", "parallel", "texts/a.txt"}),
+            "texts/a.txt: there is no file beside it with another ending; name the sources, as "
+            "train.en beside train.de");
+}
+
 TEST(InitCommand, AnUnknownNameIsOneLine) {
   EXPECT_EQ(error_line(Workspace(), {"init", "recal"}),
             "unknown name 'recal'; did you mean 'recall'?");

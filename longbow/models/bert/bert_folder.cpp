@@ -108,10 +108,6 @@ void check_ours(const BertConfig& config, const Tensors& weights, const std::str
   misfits.check(Place{file, 0});
 }
 
-bool is_softmax(const Node& attention) {
-  return mechanism_of(attention).name == "softmax";
-}
-
 Node read_json(const std::string& folder) {
   const auto file = in(folder, kConfig);
   if (!fs::exists(file))
