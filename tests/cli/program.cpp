@@ -74,6 +74,9 @@ Running::Running(const fs::path& folder, const Arguments& arguments, const fs::p
   std::vector<char*> pointers;
   for (auto& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
+  // Now, not in the child: who waits for lines must not read those of the program before.
+  for (const auto& file : {out_, err_})
+    if (fs::is_regular_file(file)) fs::remove(file);
   process_ = fork();
   if (process_ != 0) return;
   if (input >= 0 && dup2(input, STDIN_FILENO) < 0) _exit(126);
