@@ -1,7 +1,5 @@
 # Small libraries, each private to the .cpp files that use it.
 find_package(Threads REQUIRED)
-# LibTorch ships headers of another fmt; the header-only form lets each file use the one it sees.
-find_package(fmt REQUIRED)
 find_package(yaml-cpp REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
@@ -18,6 +16,14 @@ add_library(longbow_parsers INTERFACE)
 target_include_directories(longbow_parsers INTERFACE ${longbow_utf8proc_include} ${longbow_pcre2_include})
 target_link_libraries(longbow_parsers INTERFACE yaml-cpp nlohmann_json::nlohmann_json ${longbow_utf8proc_library}
   ${longbow_pcre2_library} ZLIB::ZLIB LibLZMA::LibLZMA)
+
+# LibTorch ships the headers of a fmt: the one that every file sees. longbow/core/fmt.cpp compiles it, since its
+# header-only form would be compiled again in every file. The link keeps LibTorch's other headers out of sight.
+set(fmt_include ${PROJECT_BINARY_DIR}/generated/fmt)
+file(MAKE_DIRECTORY ${fmt_include})
+file(CREATE_LINK ${longbow_torch_dir}/include/fmt ${fmt_include}/fmt SYMBOLIC)
+add_library(longbow_fmt INTERFACE)
+target_include_directories(longbow_fmt SYSTEM INTERFACE ${fmt_include})
 
 if(LONGBOW_TESTS)
   find_package(GTest REQUIRED)

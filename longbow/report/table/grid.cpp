@@ -1,6 +1,7 @@
 #include "longbow/report/table/grid.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "longbow/report/table/bench_grid.h"
 #include "longbow/report/table/table.h"

@@ -1,6 +1,7 @@
 #include "longbow/report/write/heading.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstdint>
 #include <set>
