@@ -1,8 +1,9 @@
-# longbow_layer(NAME [USES layer...] [ROOMS folder...] [TORCH])
+# longbow_layer(NAME [USES layer...] [ROOMS folder...] [TORCH] [PLAIN room...])
 # An object library of every source below longbow/NAME. USES is the whole of what its files may include,
 # together with what those layers use; every layer may use core. A layer with ROOMS keeps all its files in them.
+# In a layer with TORCH, the rooms named as PLAIN do not see LibTorch.
 function(longbow_layer name)
-  cmake_parse_arguments(layer "TORCH" "" "USES;ROOMS" ${ARGN})
+  cmake_parse_arguments(layer "TORCH" "" "USES;ROOMS;PLAIN" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/longbow/${name}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/cli/main.cpp$")
   # What is registered for a GPU lives in folders called cuda.
@@ -28,6 +29,11 @@ function(longbow_layer name)
   if(layer_TORCH)
     target_link_libraries(longbow_${name} PRIVATE longbow_torch)
     longbow_share_pch(longbow_${name})
+    foreach(room IN LISTS layer_PLAIN)
+      set(plain ${sources})
+      list(FILTER plain INCLUDE REGEX "/longbow/${name}/${room}/")
+      set_source_files_properties(${plain} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+    endforeach()
   endif()
   set(below core)
   foreach(used IN LISTS layer_USES)
