@@ -74,6 +74,25 @@ TEST(Sampler, TakesExplicitBucketEnds) {
   EXPECT_EQ(plans[1].indices, (std::vector<int64_t>{2, 3}));
 }
 
+TEST(Sampler, FillsBatchesUpToANumberOfTokens) {
+  const auto lengths = some_lengths(1000);
+  Sampler sampler(lengths, {.batch_size = 7, .batch_tokens = 640, .bucket = 32}, 1);
+  auto plans = take(sampler, sampler.batches_per_epoch());
+  std::set<size_t> full;
+  for (const auto& plan : plans) {
+    const auto most = 640 / plan.padded_length;
+    EXPECT_LE(std::ssize(plan.indices), most);
+    if (std::ssize(plan.indices) == most) full.insert(plan.indices.size());
+  }
+  EXPECT_EQ(full, (std::set<size_t>{2, 3, 4, 5, 6, 10, 20})) << "of 320 … 32 tokens";
+  auto all = indices(plans);
+  std::ranges::sort(all);
+  for (int64_t i = 0; i < 1000; ++i) ASSERT_EQ(all[static_cast<size_t>(i)], i);
+  EXPECT_EQ(plans.back().after, (SamplerPosition{1, 0}));
+  Sampler small({5, 900, 900}, {.batch_tokens = 100, .bucket = 100}, 1);
+  EXPECT_EQ(small.batches_per_epoch(), 3) << "a sample above the budget is a batch of its own";
+}
+
 TEST(Sampler, KeepsOrDropsPartialBatches) {
   const std::vector<int64_t> lengths(10, 5);
   Sampler keeps(lengths, {.batch_size = 4}, 1);
@@ -145,7 +164,7 @@ TEST(Sampler, SaysWhatItCannotDo) {
               sampler.seek({1, 3});
             }),
             "batch 3 of epoch 1 does not exist, an epoch has 2; was the checkpoint made with other "
-            "data or another batch_size?");
+            "data or other batches?");
   EXPECT_EQ(sampler.position(), SamplerPosition{});
 }
 

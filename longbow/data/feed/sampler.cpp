@@ -35,19 +35,27 @@ void permute(std::vector<T>& items, Stream& stream) {
 
 }  // namespace
 
+int64_t samples_per_batch(const SamplerConfig& config, int64_t length) {
+  if (config.batch_tokens == 0) return config.batch_size;
+  return std::max<int64_t>(1, config.batch_tokens / length);
+}
+
 Sampler::Sampler(const std::vector<int64_t>& lengths, SamplerConfig config, uint64_t seed)
     : config_(std::move(config)), seed_(seed) {
   if (!std::ranges::is_sorted(config_.lengths, std::less_equal<>{}))
     throw UserError("lengths: the padded lengths must rise");
   std::map<int64_t, int64_t> counts;  // samples by padded length
   for (auto length : lengths) ++counts[padded_.emplace_back(padded(length, config_))];
-  for (auto [length, count] : counts)
-    batches_per_epoch_ +=
-        (config_.drop_last ? count : count + config_.batch_size - 1) / config_.batch_size;
-  if (batches_per_epoch_ == 0)
-    throw UserError(
-        fmt::format("no full batch of {} in {} samples", config_.batch_size, lengths.size()),
-        "lower batch_size, widen bucket, or set drop_last: false");
+  for (auto [length, count] : counts) {
+    const auto size = samples_per_batch(config_, length);
+    batches_per_epoch_ += (config_.drop_last ? count : count + size - 1) / size;
+  }
+  if (batches_per_epoch_ > 0) return;
+  const auto budget = config_.batch_tokens > 0 ? fmt::format("{} tokens", config_.batch_tokens)
+                                               : std::to_string(config_.batch_size);
+  throw UserError(fmt::format("no full batch of {} in {} samples", budget, lengths.size()),
+                  fmt::format("lower {}, widen bucket, or set drop_last: false",
+                              config_.batch_tokens > 0 ? "batch_tokens" : "batch_size"));
 }
 
 Plan Sampler::next() {
@@ -68,7 +76,7 @@ void Sampler::seek(SamplerPosition position) {
       (over && position.epoch == std::numeric_limits<int64_t>::max()))
     throw UserError(fmt::format("batch {} of epoch {} does not exist, an epoch has {}",
                                 position.index, position.epoch, batches_per_epoch_),
-                    "was the checkpoint made with other data or another batch_size?");
+                    "was the checkpoint made with other data or other batches?");
   if (over) position = {position.epoch + 1, 0};
   position_ = position;
 }
@@ -85,7 +93,7 @@ void Sampler::plan_epoch(int64_t epoch) {
     auto& batch = open[length];
     batch.padded_length = length;
     batch.indices.push_back(i);
-    if (std::ssize(batch.indices) == config_.batch_size)
+    if (std::ssize(batch.indices) == samples_per_batch(config_, length))
       planned_.push_back(std::exchange(batch, {}));
   }
   for (auto& [length, batch] : open)

@@ -9,7 +9,7 @@
 namespace longbow {
 
 struct SamplerConfig {
-  int64_t batch_size = 32;
+  int64_t batch_size = 32, batch_tokens = 0;
   int64_t bucket = 64;
   std::vector<int64_t> lengths = {};
   bool shuffle = true;
@@ -18,12 +18,19 @@ struct SamplerConfig {
 template <class V>
 void fields(V& v, SamplerConfig& c) {
   v("batch_size", c.batch_size, "samples per batch", range(1, 1e6));
+  v("batch_tokens", c.batch_tokens,
+    "tokens per batch, padding included, instead of batch_size: short samples are many in a batch, "
+    "long ones few, and at least one; 0: off",
+    range(0, 1e9));
   v("bucket", c.bucket, "sequences are padded to a multiple of so many tokens", range(1, 1e6));
   v("lengths", c.lengths, "padded lengths in tokens, rising; empty: multiples of `bucket`",
     range(1, 1e9));
   v("shuffle", c.shuffle, "a new order of the samples every epoch");
   v("drop_last", c.drop_last, "leave out batches that are not full");
 }
+
+// Of samples that are padded to `length` tokens.
+int64_t samples_per_batch(const SamplerConfig& config, int64_t length);
 
 struct SamplerPosition {
   int64_t epoch = 0, index = 0;  // of the next batch

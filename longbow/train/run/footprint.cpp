@@ -82,10 +82,11 @@ double copies(const OptimizerConfig& config) {
 
 Footprint least_footprint(const RunConfig& config) {
   Footprint least;
+  const auto& sampler = config.train.sampler;
+  const auto samples = sampler.batch_tokens > 0 ? int64_t{1} : sampler.batch_size;
   for (const auto& stack : stacks_of(config.model)) {
     least.weights += kFloat * stack.parameters();
-    least.activations +=
-        kFloat * static_cast<double>(config.train.sampler.batch_size) * stack.width();
+    least.activations += kFloat * static_cast<double>(samples) * stack.width();
   }
   if (config.start.from.empty()) least.gradients = least.weights;  // else some may be frozen
   least.optimizer = copies(config.train.optimizer) * least.gradients;

@@ -10,8 +10,8 @@ namespace longbow {
 struct PretrainConfig {
   std::string objective = "";
   Node model = Node::map();
-  std::optional<int64_t> max_steps = {}, warmup_steps = {}, batch_size = {}, evaluate_every = {},
-                         checkpoint_every = {};
+  std::optional<int64_t> max_steps = {}, warmup_steps = {}, batch_size = {}, batch_tokens = {},
+                         evaluate_every = {}, checkpoint_every = {};
   std::optional<double> learning_rate = {}, weight_decay = {};
 };
 template <class V>
@@ -23,6 +23,7 @@ void fields(V& v, PretrainConfig& c) {
   v("warmup_steps", c.warmup_steps, "steps of linear rise; none = that of train", at_least(0));
   v("weight_decay", c.weight_decay, "weight decay; none = that of train", at_least(0));
   v("batch_size", c.batch_size, "samples per batch; none = that of train", range(1, 1e6));
+  v("batch_tokens", c.batch_tokens, "tokens per batch; none = that of train", range(0, 1e9));
   v("evaluate_every", c.evaluate_every, "steps between evaluations; none = that of train",
     at_least(0));
   v("checkpoint_every", c.checkpoint_every, "steps between checkpoints; none = that of train",

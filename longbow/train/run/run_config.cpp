@@ -133,12 +133,13 @@ int64_t total_steps(const TrainConfig& config, int64_t batches_per_epoch) {
 
 StepConfig step_config(const RunConfig& config) {
   const auto& train = config.train;
+  const auto batch = std::max(train.sampler.batch_size, train.sampler.batch_tokens);
   return {.precision = train.precision,
           .optimizer = train.optimizer,
           .average = train.average,
           .graphs = train.graphs,
           .anomaly = train.anomaly,
-          .nominal = static_cast<double>(train.sampler.batch_size * train.accumulate),
+          .nominal = static_cast<double>(batch * train.accumulate),
           .seed = config.seed};
 }
 
