@@ -2,8 +2,12 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
+
+#include "longbow/data/samples/text_codec.h"
+#include "longbow/metrics/likelihood.h"
 
 namespace longbow {
 
@@ -25,12 +29,46 @@ Tensor next_tokens(const Tensor& tokens, const Tensor& lengths) {
   return tokens.roll(-1, 1).masked_fill(place >= lengths.unsqueeze(1), kIgnore);
 }
 
+TextLengths::TextLengths(const Splits& splits, at::Device device) {
+  if (!splits.codec) return;
+  const auto traits = splits.codec->traits();
+  const auto table = [&](const auto& value) {
+    auto values = at::zeros({std::max(splits.vocabulary, std::ssize(traits))}, at::kDouble);
+    for (size_t id = 0; id < traits.size(); ++id)
+      values.data_ptr<double>()[id] = static_cast<double>(value(traits[id]));
+    return values.to(device);
+  };
+  // The end of a line or a document is a word, as word-level benchmarks count it.
+  words_ = table([](const TokenTraits& t) { return t.special || t.begins || t.ends ? 1 : 0; });
+  bytes_ = table([](const TokenTraits& t) { return t.bytes; });
+}
+
+void TextLengths::count(const Tensor& targets, Tensors& sums) const {
+  if (!words_.defined()) return;
+  const auto ids = targets.flatten();
+  const auto real = ids != kIgnore;
+  const auto sum = [&](const Tensor& table) {
+    return (table.index_select(0, ids.clamp_min(0)) * real).sum();
+  };
+  sums["words"] = sum(words_);
+  sums["bytes"] = sum(bytes_);
+}
+
 std::vector<Metric> word_metrics(const Tensors& sums) {
   const double nats = mean_of(sums, "nats", "count");
-  return {{"perplexity", std::exp(nats), false},
-          {"loss", mean_of(sums, "loss", "weight"), false},
-          {"bits_per_token", nats / std::numbers::ln2, false},
-          {"accuracy", mean_of(sums, "correct", "count")}};
+  std::vector<Metric> all = {{"perplexity", std::exp(nats), false},
+                             {"loss", mean_of(sums, "loss", "weight"), false},
+                             {"bits_per_token", nats / std::numbers::ln2, false},
+                             {"accuracy", mean_of(sums, "correct", "count")}};
+  if (!sums.contains("bytes")) return all;
+  const auto whole = [&](const char* name) { return static_cast<int64_t>(sum_of(sums, name)); };
+  const metrics::LikelihoodSums text = {.negative_log_likelihood = sum_of(sums, "nats"),
+                                        .tokens = whole("count"),
+                                        .words = whole("words"),
+                                        .bytes = whole("bytes")};
+  all.push_back({"word_perplexity", metrics::perplexity_per_word(text), false});
+  all.push_back({"bits_per_byte", metrics::bits_per_byte(text), false});
+  return all;
 }
 
 }  // namespace longbow

@@ -12,8 +12,20 @@ Outcome language_loss(const Tensor& logits, const Tensor& targets, int64_t sampl
 // What follows each token of a row, kIgnore behind the last: [B, N] -> [B, N].
 Tensor next_tokens(const Tensor& tokens, const Tensor& lengths);
 
+// How much text the targets stand for, for scores that do not depend on the tokenizer. Nothing
+// where the data is not text.
+class TextLengths {
+ public:
+  TextLengths(const Splits& splits, at::Device device);
+  // Adds the sums "words" and "bytes" of targets [...] (kIgnore: none).
+  void count(const Tensor& targets, Tensors& sums) const;
+
+ private:
+  Tensor words_, bytes_;  // [V] float64, by token
+};
+
 // "perplexity", "loss", "bits_per_token" and "accuracy". Perplexity is the exponential of the mean
-// over every target of the split.
+// over every target of the split. "word_perplexity" and "bits_per_byte" where there are lengths.
 std::vector<Metric> word_metrics(const Tensors& sums);
 
 }  // namespace longbow

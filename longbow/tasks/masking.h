@@ -9,30 +9,35 @@
 namespace longbow {
 
 struct MaskingConfig {
-  double share = 0.15, masked = 0.8, random = 0.1;
+  double fraction = 0.15, masked = 0.8, random = 0.1;
   int64_t first_token = 1;
+  bool whole_words = false;
 };
 template <class V>
 void fields(V& v, MaskingConfig& c) {
-  v("share", c.share, "fraction of the tokens that are predicted", range(1e-6, 1));
+  v("fraction", c.fraction, "fraction of the tokens that are predicted", range(1e-6, 1));
   v("masked", c.masked, "fraction of those that are replaced by the mask token", range(0, 1));
   v("random", c.random, "fraction of those that are replaced by a random token; the rest is kept",
     range(0, 1));
   v("first_token", c.first_token, "ids below this are special: never hidden, never drawn",
     at_least(1));
+  v("whole_words", c.whole_words, "all tokens of a word are hidden together; for texts");
 }
 
-// UserError at its place in `model` when the shares do not fit together.
+// UserError at its place in `model` when the fractions do not fit together.
 void check_masking(const MaskingConfig& config, const Node& model);
 
-// UserError at its place in `model` when no token of the data is left to be hidden.
-void check_first_token(const MaskingConfig& config, int64_t vocabulary, const Node& model);
+// UserError at its place in `model` when no token of the data is left to be hidden, or when it has
+// no words.
+void check_masked_data(const MaskingConfig& config, const Splits& splits, const Node& model);
 
 // The ids that masking needs. The mask token is the data's own ("[MASK]" or "<mask>" among its
 // symbols), or one behind its vocabulary.
 struct MaskIds {
-  explicit MaskIds(const Splits& splits);
+  explicit MaskIds(const Splits& splits, at::Device device = at::kCPU);
   int64_t mask, vocabulary;
+  // Of texts, [inputs()] bool by token, on the device: never hidden; a word begins with it; ends.
+  Tensor special, begins, ends;
   int64_t inputs() const { return std::max(mask + 1, vocabulary); }
   Symbols symbols(const Splits& splits) const;  // the data's, with "[MASK]" where it has none
 };

@@ -50,8 +50,8 @@ TEST(CheckEncoder, RotaryPositionsNeedQueriesAndKeys) {
   EXPECT_EQ(
       checked_whole("positions: rotary\nattention: none"),
       "model.yaml:2: none has no queries and keys to rotate; mechanisms that have: " + others);
-  EXPECT_EQ(checked_whole("positions: rotary\nrotary: {share: 0}"),
-            "model.yaml:2: model.rotary.share is 0, out of range; it may be > 0, <= 1");
+  EXPECT_EQ(checked_whole("positions: rotary\nrotary: {fraction: 0}"),
+            "model.yaml:2: model.rotary.fraction is 0, out of range; it may be > 0, <= 1");
 }
 
 TEST(CheckEncoder, AxialTablesCoverTheLongestSequence) {

@@ -156,7 +156,7 @@ TEST(Encoder, RotaryPositionsAreTakenWhereThereAreQueriesAndKeys) {
 TEST(Encoder, RotaryPositionsTurnQueriesAndKeysOfEveryLayer) {
   auto config = small("softmax", 1);
   config.positions = Positions::rotary;
-  config.rotary = {.base = 20, .share = 0.5, .planes = Planes::pairs};
+  config.rotary = {.base = 20, .fraction = 0.5, .planes = Planes::pairs};
   config.block.residual = Residual::rezero;
   config.block.rezero_start = 1;
   config.block.feed_forward.kind = FeedForwardKind::none;

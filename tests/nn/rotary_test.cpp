@@ -13,7 +13,7 @@ const Tolerance kClose = {1e-12, 1e-12};
 
 // The definition, one plane at a time, of x [B, H, N, D] at positions [B, N].
 Tensor turned(const Rotary& rotary, const Tensor& x, const Tensor& positions) {
-  const auto r = static_cast<int64_t>(rotary.share * static_cast<double>(x.size(3))) / 2 * 2;
+  const auto r = static_cast<int64_t>(rotary.fraction * static_cast<double>(x.size(3))) / 2 * 2;
   auto y = x.clone();
   for (int64_t b = 0; b < x.size(0); ++b)
     for (int64_t h = 0; h < x.size(1); ++h)
@@ -38,7 +38,7 @@ TEST(Rotary, TurnsEachPlaneByItsPositionAndSpeed) {
     for (const double share : {1.0, 0.5})
       for (const auto planes : {Planes::pairs, Planes::halves})
         for (const double base : {10000.0, 50.0}) {
-          const Rotary rotary = {.base = base, .share = share, .planes = planes};
+          const Rotary rotary = {.base = base, .fraction = share, .planes = planes};
           const auto x = random_normal({2, 3, 4, head}, 1);
           EXPECT_NEAR_TENSOR(rotary(x, positions), turned(rotary, x, positions), kClose)
               << head << " channels";
@@ -74,8 +74,8 @@ TEST(Rotary, OnePositionForAllRowsOrOneEach) {
 
 TEST(Rotary, ANarrowHeadMayHaveNothingToTurn) {
   const auto x = random_normal({1, 1, 2, 3}, 1);
-  EXPECT_EQ(Rotary{.share = 0.5}.channels(3), 0);
-  EXPECT_NEAR_TENSOR(Rotary{.share = 0.5}(x, at::arange(2).unsqueeze(0)), x, kExact);
+  EXPECT_EQ(Rotary{.fraction = 0.5}.channels(3), 0);
+  EXPECT_NEAR_TENSOR(Rotary{.fraction = 0.5}(x, at::arange(2).unsqueeze(0)), x, kExact);
 }
 
 }  // namespace

@@ -29,13 +29,13 @@ Batch all_of(const Dataset& data) {
 }
 
 TEST(MaskedLm, SumsTheLossOfHiddenTokensOnly) {
-  const auto task = made(listops(), "{width: 8, masking: {share: 0.3}}");
+  const auto task = made(listops(), "{width: 8, masking: {fraction: 0.3}}");
   task->model().eval();
   const auto batch = all_of(*task->splits().train);
   const auto random = Random::from_seed(3);
   const auto keep = Mask::from_lengths(batch.lengths, 32).keep;
   const MaskIds ids(task->splits());
-  const auto hidden = masked(batch.tokens, keep, {.share = 0.3}, ids, random);
+  const auto hidden = masked(batch.tokens, keep, {.fraction = 0.3}, ids, random);
   Context context = {.mask = {.keep = keep}};
   const auto logits = dynamic_cast<LanguageModel&>(task->model())(hidden.tokens, context);
   EXPECT_EQ(logits.size(-1), task->splits().vocabulary);

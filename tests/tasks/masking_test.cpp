@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "longbow/data/samples/text_codec.h"
+#include "longbow/text/models/word_piece.h"
 #include "tests/support/tensor.h"
 
 namespace longbow {
@@ -12,6 +14,23 @@ constexpr int64_t kWords = 50;
 
 MaskIds ids_of(int64_t vocabulary, const std::vector<std::string>& symbols = {}) {
   return MaskIds({.vocabulary = vocabulary, .symbols = symbols});
+}
+
+// A WordPiece tokenizer with four special tokens, three words and two parts of words.
+Splits word_pieces() {
+  const std::vector<std::string> names = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "one",
+                                          "two",   "three", "##a",   "##b"};
+  std::vector<VocabularyEntry> entries;
+  TokenizerParts parts;
+  for (const auto& name : names) {
+    const auto id = static_cast<int32_t>(entries.size());
+    entries.emplace_back(name, id);
+    if (id < 4) parts.added_tokens.push_back({.id = id, .content = name, .special = true});
+  }
+  parts.model = make_word_piece({}, entries);
+  return {.vocabulary = std::ssize(names),
+          .codec = std::make_shared<TextCodec>(Tokenizer(parts)),
+          .symbols = names};
 }
 
 // Rows of words 3 … 49 with two special tokens in front and padding behind.
@@ -33,7 +52,7 @@ double share(const Tensor& what, const Tensor& of) {
 TEST(Masking, ChoosesHidesAndReplacesInTheSharesAskedFor) {
   const auto tokens = text(400, 102, 20);
   const auto keep = keep_of(400, 102, 20);
-  const MaskingConfig config = {.share = 0.2, .masked = 0.7, .random = 0.2, .first_token = 3};
+  const MaskingConfig config = {.fraction = 0.2, .masked = 0.7, .random = 0.2, .first_token = 3};
   const auto got = masked(tokens, keep, config, ids_of(kWords), Random::from_seed(1));
   const auto words = keep.logical_and(tokens >= 3);
   EXPECT_EQ(words.sum().item<int64_t>(), 400 * 80);
@@ -52,7 +71,7 @@ TEST(Masking, ChoosesHidesAndReplacesInTheSharesAskedFor) {
 TEST(Masking, NeverTouchesPaddingOrSpecialTokens) {
   const auto tokens = text(20, 30, 7);
   const auto keep = keep_of(20, 30, 7);
-  const auto got = masked(tokens, keep, {.share = 1, .masked = 0, .random = 1, .first_token = 3},
+  const auto got = masked(tokens, keep, {.fraction = 1, .masked = 0, .random = 1, .first_token = 3},
                           ids_of(kWords), Random::from_seed(2));
   const auto special = tokens < 3;
   EXPECT_TRUE(at::equal(got.chosen, special.logical_not()));
@@ -80,7 +99,7 @@ TEST(Masking, TheMaskTokenIsTheDatasOwnOrOneMore) {
   EXPECT_EQ(ids_of(3, {"<pad>", "<mask>", "a"}).mask, 1);
   const auto tokens = at::tensor({2, 3, 2, 3}, at::kLong).view({1, 4});
   const auto got =
-      masked(tokens, {}, {.share = 1, .masked = 1, .random = 0}, own, Random::from_seed(1));
+      masked(tokens, {}, {.fraction = 1, .masked = 1, .random = 0}, own, Random::from_seed(1));
   EXPECT_TRUE(at::equal(got.tokens, at::full({1, 4}, 2, at::kLong)));
   EXPECT_TRUE(at::equal(got.targets, at::tensor({-100, 3, -100, 3}, at::kLong).view({1, 4})));
 }
@@ -97,9 +116,47 @@ TEST(Masking, RefusesSharesThatDoNotFit) {
 TEST(Masking, RefusesToHideNoToken) {
   const auto model = parse_yaml("masking:\n  first_token: 10", "m.yaml");
   const auto config = read<MaskingConfig>(*model.find("masking"), "masking");
-  EXPECT_EQ(error_of([&] { check_first_token(config, 10, model); }),
-            "m.yaml:2: masking.first_token is 10, but the data has 10 tokens; lower it");
-  EXPECT_EQ(error_of([&] { check_first_token(config, 11, model); }), "");
+  const auto error = [&](int64_t vocabulary) {
+    return error_of([&] { check_masked_data(config, {.vocabulary = vocabulary}, model); });
+  };
+  EXPECT_EQ(error(10), "m.yaml:2: masking.first_token is 10, but the data has 10 tokens; lower it");
+  EXPECT_EQ(error(11), "");
+}
+
+TEST(Masking, RefusesWholeWordsWhereThereAreNone) {
+  const auto model = parse_yaml("masking:\n  whole_words: true", "m.yaml");
+  const auto config = read<MaskingConfig>(*model.find("masking"), "masking");
+  EXPECT_EQ(error_of([&] { check_masked_data(config, {.vocabulary = 10}, model); }),
+            "m.yaml:2: masking.whole_words is true, but the data is not text; leave it out: every "
+            "token is a word");
+  EXPECT_EQ(error_of([&] { check_masked_data(config, word_pieces(), model); }), "");
+}
+
+TEST(Masking, HidesAllTokensOfAWordOrNone) {
+  // [CLS] one ##a ##b two ##b [SEP] three ##a [PAD]; the special tokens part the words.
+  const auto row = at::tensor({2, 4, 7, 8, 5, 8, 3, 7, 6, 7, 0, 0}, at::kLong);
+  const auto tokens = row.expand({4000, -1}).contiguous();
+  const auto keep = keep_of(4000, 12, 2);
+  const MaskIds ids(word_pieces());
+  const MaskingConfig config = {.fraction = 0.2, .whole_words = true};
+  const auto got = masked(tokens, keep, config, ids, Random::from_seed(3));
+  const auto column = [&](int64_t i) { return got.chosen.select(1, i); };
+  for (const auto& [first, second] : {std::pair(1, 2), {1, 3}, {4, 5}, {8, 9}})
+    EXPECT_TRUE(at::equal(column(first), column(second))) << first << " and " << second;
+  for (const auto& [one, other] : {std::pair(1, 4), {5, 7}, {7, 8}, {4, 8}})
+    EXPECT_FALSE(at::equal(column(one), column(other))) << one << " and " << other;
+  for (const auto i : {0, 6, 10, 11}) EXPECT_FALSE(column(i).any().item<bool>()) << i;
+  // 8 of a row's 10 tokens are of words, in 4 words of 4000 rows: about five standard deviations.
+  EXPECT_NEAR(share(got.chosen, got.allowed), 0.2, 0.02);
+  EXPECT_TRUE(at::equal(got.targets.masked_select(got.chosen), tokens.masked_select(got.chosen)));
+}
+
+TEST(Masking, NeverHidesASpecialTokenOfATokenizer) {
+  const auto tokens = at::arange(9, at::kLong).expand({50, -1}).contiguous();
+  const auto got =
+      masked(tokens, {}, {.fraction = 1}, MaskIds(word_pieces()), Random::from_seed(1));
+  EXPECT_EQ(got.chosen.sum(0).gt(0).sum().item<int64_t>(), 5);
+  EXPECT_FALSE(got.chosen.slice(1, 0, 4).any().item<bool>());
 }
 
 }  // namespace

@@ -144,14 +144,14 @@ TEST(Prediction, OfClassesAddsUpToTheAccuracy) {
   for (const auto& [data, guess] : {std::pair{recall, "classes"}, {listops, "class"}})
     check("characters", data, "{width: 8, heads: 2, layers: 1, hashes: 2, buckets: 32, rate: 2}",
           guess);
-  check("masked_lm", listops, "{width: 8, masking: {share: 0.4}}", "words");
+  check("masked_lm", listops, "{width: 8, masking: {fraction: 0.4}}", "words");
 }
 
 TEST(Prediction, OfReplacedTokensAddsUpToTheAccuracy) {
   DataConfig data = {.name = "listops"};
   data.options =
       parse_yaml("{train: 12, valid: 2, test: 2, min_length: 8, max_length: 30}", "options");
-  const auto task = task_of("replaced_tokens", data, "{width: 8, masking: {share: 0.5}}");
+  const auto task = task_of("replaced_tokens", data, "{width: 8, masking: {fraction: 0.5}}");
   const auto batch = batch_from(*task);
   const auto random = Random::from_seed(2);
   auto said = posed_and_predicted(*task, batch, random);

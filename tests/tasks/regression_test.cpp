@@ -67,6 +67,28 @@ TEST(Regression, SumsSquaredErrorsOfEveryValue) {
   EXPECT_EQ(metrics[2].name, "loss");
 }
 
+TEST(Regression, EvaluationsAlsoRankAndCutTheValues) {
+  const auto task = made("regression", splits_of(kSamples), "{width: 8, threshold: 1.5}");
+  const auto batch = batch_of(*task, 3);
+  task->model().train();
+  EXPECT_TRUE(task->run(batch, {}).rows.empty());
+  task->model().eval();
+  const auto got = task->run(batch, {});
+  EXPECT_TRUE(at::equal(got.rows.at("wanted"), batch.values));
+  EXPECT_EQ(got.rows.at("guessed").sizes(), batch.values.sizes());
+  auto sums = got.sums;
+  // Of the first column the ranks are 1 3 2 for 1 2 3; of the second, all turned round.
+  sums["wanted"] = at::tensor({0.5, 4.0, 1.5, 1.0, 3.0, 0.0}).view({3, 2});
+  sums["guessed"] = at::tensor({0.0, -1.0, 9.0, 2.0, 1.4, 7.0}).view({3, 2});
+  const auto metrics = task->metrics(sums);
+  ASSERT_EQ(metrics.size(), 5u);
+  EXPECT_EQ(metrics[3].name, "spearman");
+  EXPECT_NEAR(metrics[3].value, (0.5 - 1.0) / 2, 1e-12);
+  EXPECT_EQ(metrics[4].name, "f1");
+  // First: wanted 0 1 1, guessed 0 1 0; second: wanted 1 0 0, guessed 0 1 1.
+  EXPECT_NEAR(metrics[4].value, (2.0 / 3 + 0) / 2, 1e-12);
+}
+
 TEST(Regression, ARangeIsNeverLeft) {
   const auto task = made("regression", splits_of(kSamples),
                          "{width: 8, layers: 1, init: xavier, range: [-1, 5]}");

@@ -35,14 +35,14 @@ double sum(const Outcome& outcome, const std::string& name) {
 
 TEST(ReplacedTokens, AddsBothLossesAsMeansOverTheirOwnTokens) {
   const auto task = made(
-      "{width: 16, masking: {share: 0.25}, generator_weight: 2, "
+      "{width: 16, masking: {fraction: 0.25}, generator_weight: 2, "
       "detector_weight: 10}");
   task->model().eval();
   auto& model = dynamic_cast<ReplacedTokenModel&>(task->model());
   const auto batch = all_of(*task->splits().train);
   const auto random = Random::from_seed(3);
   const auto keep = Mask::from_lengths(batch.lengths, 16).keep;
-  const auto hidden = masked(batch.tokens, keep, {.share = 0.25, .masked = 1, .random = 0},
+  const auto hidden = masked(batch.tokens, keep, {.fraction = 0.25, .masked = 1, .random = 0},
                              MaskIds(task->splits()), random);
   Context context = {.mask = {.keep = keep}, .random = random};
   const auto logits = model.generated(hidden.tokens, context);

@@ -45,7 +45,7 @@ const std::string kWords =
     "task: markov\n"
     "objective: masked_lm\n"
     "data: {markov: {train: 24, valid: 8, test: 8, words: 12, followers: 4, length: 8}}\n"
-    "model: {head_activation: gelu_tanh, masking: {share: 0.4}}\n";
+    "model: {head_activation: gelu_tanh, masking: {fraction: 0.4}}\n";
 
 Tensors exported(const std::string& run, const std::string& out) {
   export_run(run, out);
@@ -213,7 +213,7 @@ TEST(ExportRun, RefusesWhatNoClassOfTheirsComputes) {
             "of the others; train with model.tied: true, model.transform: true and "
             "model.head_activation: gelu_tanh");
   EXPECT_EQ(refused(with(with(kWords, "masked_lm", "causal_lm"),
-                         "model: {head_activation: gelu_tanh, masking: {share: 0.4}}\n", "")),
+                         "model: {head_activation: gelu_tanh, masking: {fraction: 0.4}}\n", "")),
             "a model of causal_lm is none of Hugging Face's BERTs; those of classification, "
             "masked_lm, pairs, regression, span are");
 }

@@ -40,7 +40,7 @@ void run(const RunConfig& config, const std::string& out, bool resume = false) {
 
 TEST(Pretrain, IsTheSameRunWithAnotherObjective) {
   auto config = tiny("masked_lm");
-  config.pretrain.model = parse_yaml("{masking: {share: 0.3}, layers: 1}", "model");
+  config.pretrain.model = parse_yaml("{masking: {fraction: 0.3}, layers: 1}", "model");
   const auto first = pretraining_of(config);
   EXPECT_EQ(first.objective, "masked_lm");
   EXPECT_EQ(first.train.max_steps, 5);
@@ -48,7 +48,7 @@ TEST(Pretrain, IsTheSameRunWithAnotherObjective) {
   EXPECT_EQ(first.train.sampler.batch_size, 8);
   EXPECT_EQ(first.seed, config.seed);
   EXPECT_EQ(to_json(first.model),
-            R"({"width":16,"layers":1,"init":"xavier","masking":{"share":0.3}})");
+            R"({"width":16,"layers":1,"init":"xavier","masking":{"fraction":0.3}})");
   EXPECT_TRUE(first.pretrain.objective.empty());
   EXPECT_EQ(pretraining_of(tiny("causal_lm")).model.find("causal")->text, "true");
 }
@@ -135,8 +135,8 @@ TEST(Pretrain, IsCheckedBeforeAnyDataIsOpened) {
   EXPECT_EQ(error("{objective: masked_lm, max_steps: 5}"), "");
   EXPECT_EQ(error("{objective: maskd_lm}"),
             "run.yaml:3: 'maskd_lm' does not pretrain; did you mean 'masked_lm'?");
-  EXPECT_EQ(error("{objective: masked_lm, model: {masking: {shere: 1}}}"),
-            "run.yaml:3: unknown key 'shere'; did you mean 'share'?");
+  EXPECT_EQ(error("{objective: masked_lm, model: {masking: {fracton: 1}}}"),
+            "run.yaml:3: unknown key 'fracton'; did you mean 'fraction'?");
   EXPECT_TRUE(error("{objective: causal_lm}", "{attention: fnet}")
                   .starts_with("run.yaml:2: fnet is not causal; mechanisms that are: "));
 }

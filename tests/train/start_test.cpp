@@ -202,7 +202,7 @@ TEST(Start, LongerSequencesStartAnewOrRepeatThePositions) {
     return std::pair{run(unmoved(config), folder + "/" + name).at("encoder.embedding.positions"),
                      fresh.at("encoder.embedding.positions")};
   };
-  const auto [anew, fresh] = positions("{max_length: 40}", "anew");
+  const auto [anew, fresh] = positions("{max_length: 40}", "random");
   EXPECT_TRUE(at::equal(anew, at::cat({stored, fresh.narrow(0, 16, 24)})));
   const auto [tiled, unused] = positions("{max_length: 40}", "tile");
   EXPECT_TRUE(at::equal(tiled, at::cat({stored, stored, stored.narrow(0, 0, 8)})));

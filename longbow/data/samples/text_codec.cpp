@@ -54,4 +54,11 @@ std::vector<std::string> TextCodec::symbols() const {
   return all;
 }
 
+std::vector<TokenTraits> TextCodec::traits() const {
+  auto all = token_traits(tokenizer_);
+  all.insert(all.begin(), static_cast<size_t>(shift_), TokenTraits{});
+  all.front().special = true;
+  return all;
+}
+
 }  // namespace longbow

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "longbow/text/tokenizer/token_traits.h"
 #include "longbow/text/tokenizer/tokenizer.h"
 
 namespace longbow {
@@ -26,6 +27,7 @@ class TextCodec {
   // The id of the first of these tokens that there is, or 0.
   int64_t find(std::initializer_list<const char*> tokens) const;
   std::vector<std::string> symbols() const;  // by id; the first is that of padding
+  std::vector<TokenTraits> traits() const;   // by id; padding is special
 
  private:
   Tokenizer tokenizer_;

@@ -8,11 +8,12 @@ namespace longbow {
 DataSource klue_sts_data_set() {
   return text_source<HeldOut>(
       {.name = "klue_sts",
-       .description = "KLUE-STS: how alike two Korean sentences are, 0 to 5; Pearson's r",
+       .description = "KLUE-STS: how alike two Korean sentences are, 0 to 5; Pearson's r and F1",
        .objective = "regression",
        .files = {"klue-sts-v1.1_train.json", "klue-sts-v1.1_dev.json"},
        .recipe = {"{task: klue_sts, data: {path: ., tokenizer: {vocabulary: 8000, "
-                  "lowercase: false}}, train: {max_steps: 300, learning_rate: 1e-3}}",
+                  "lowercase: false}}, model: {threshold: 3}, train: {max_steps: 300, "
+                  "learning_rate: 1e-3}}",
                   "a Pearson's r of 0.44"},
        .origin = {.licence = "CC BY-SA 4.0",
                   .published = "KLUE, https://github.com/KLUE-benchmark/KLUE, in "

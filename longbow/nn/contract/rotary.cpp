@@ -8,7 +8,7 @@
 namespace longbow {
 
 int64_t Rotary::channels(int64_t head) const {
-  return 2 * static_cast<int64_t>(std::floor(share * static_cast<double>(head) / 2));
+  return 2 * static_cast<int64_t>(std::floor(fraction * static_cast<double>(head) / 2));
 }
 
 Tensor Rotary::operator()(const Tensor& x, const Tensor& positions) const {

@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, 2> names_of(Planes) {
 // depends on how far apart they are.
 struct Rotary {
   double base = 10000;
-  double share = 1;
+  double fraction = 1;
   Planes planes = Planes::halves;
 
   int64_t channels(int64_t head) const;  // r, an even number
@@ -29,8 +29,8 @@ struct Rotary {
 template <class V>
 void fields(V& v, Rotary& c) {
   v("base", c.base, "b in the angles t b^(-2 i / r) of plane i at position t", above(1));
-  v("share", c.share,
-    "share of a head's channels that are rotated, r of them; the others know no position",
+  v("fraction", c.fraction,
+    "fraction of a head's channels that are rotated, r of them; the others know no position",
     Range{0, 1, true});
   v("planes", c.planes, "channels 2 i and 2 i + 1 are a plane, or i and i + r / 2");
 }

@@ -25,7 +25,7 @@ void fields(V& v, CausalLmConfig& c) {
 class CausalLm : public TaskOf<CausalLmConfig, LanguageModel> {
  public:
   CausalLm(const Splits& splits, const Config& config, const TaskOptions& options)
-      : TaskOf(splits, config, options) {
+      : TaskOf(splits, config, options), lengths_(splits, options.device) {
     model_ = std::make_shared<LanguageModel>(
         config_, Vocabulary{splits_.vocabulary, splits_.vocabulary}, options.seed);
   }
@@ -68,9 +68,13 @@ class CausalLm : public TaskOf<CausalLmConfig, LanguageModel> {
 
  private:
   Outcome outcome(const Batch& batch, Context& context) override {
-    return language_loss((*model_)(batch.tokens, context), next_tokens(batch.tokens, batch.lengths),
-                         batch.samples, options_, model_->is_training());
+    const auto targets = next_tokens(batch.tokens, batch.lengths);
+    auto outcome = language_loss((*model_)(batch.tokens, context), targets, batch.samples, options_,
+                                 model_->is_training());
+    if (!model_->is_training()) lengths_.count(targets, outcome.sums);
+    return outcome;
   }
+  TextLengths lengths_;
 };
 
 }  // namespace

@@ -21,7 +21,7 @@ void fields(V& v, MaskedLmConfig& c) {
 class MaskedLm : public TaskOf<MaskedLmConfig, LanguageModel> {
  public:
   MaskedLm(const Splits& splits, const Config& config, const TaskOptions& options)
-      : TaskOf(splits, config, options), ids_(splits) {
+      : TaskOf(splits, config, options), ids_(splits, options.device) {
     model_ = std::make_shared<LanguageModel>(config_, Vocabulary{ids_.inputs(), ids_.vocabulary},
                                              options.seed);
   }
@@ -30,7 +30,7 @@ class MaskedLm : public TaskOf<MaskedLmConfig, LanguageModel> {
     check_language_model(config, tree);
   }
   static void check_data(const Splits& splits, const Config& config, const Node& tree) {
-    check_first_token(config.masking, splits.vocabulary, tree);
+    check_masked_data(config.masking, splits, tree);
   }
 
   std::vector<Metric> metrics(const Tensors& sums) const override { return word_metrics(sums); }
@@ -90,7 +90,7 @@ Objective masked_lm_objective() {
        .bert = BertHead::words,
        .recipe = {"{task: markov, objective: masked_lm, data: {markov: {train: 8000, valid: 500, "
                   "test: 500, words: 8, followers: 3, branches: 2, length: 32}}, model: {heads: 4, "
-                  "attention: softmax, masking: {share: 0.15}}, "
+                  "attention: softmax, masking: {fraction: 0.15}}, "
                   "train: {max_steps: 1000, learning_rate: 3e-3}}",
                   "a perplexity of 1.7 over 8 words"}});
 }

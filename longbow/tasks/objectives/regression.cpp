@@ -1,5 +1,10 @@
 #include <ATen/ATen.h>
 
+#include <cmath>
+#include <optional>
+
+#include "longbow/metrics/classification.h"
+#include "longbow/metrics/correlation.h"
 #include "longbow/tasks/prediction.h"
 #include "longbow/tasks/scores.h"
 #include "longbow/tasks/sequences.h"
@@ -9,12 +14,15 @@ namespace {
 
 struct RegressionConfig : SequencesConfig {
   std::vector<double> range = {};
+  std::optional<double> threshold = {};
 };
 template <class V>
 void fields(V& v, RegressionConfig& c) {
   fields(v, static_cast<SequencesConfig&>(c));
   v("range", c.range,
     "two rising numbers, [0, 5]: a sigmoid keeps values between them; empty: any value");
+  v("threshold", c.threshold,
+    "evaluations also give F1 of the class of values from here on; KLUE scores similarity at 3");
 }
 
 class Regression : public SequencesTask<RegressionConfig> {
@@ -39,6 +47,14 @@ class Regression : public SequencesTask<RegressionConfig> {
     std::vector<Metric> all = {{"mse", error, false}, {"loss", error, false}};
     if (sums.contains("products"))  // tables are not read back while training
       all.insert(all.begin(), {"pearson", pearson(sums, sum_of(sums, "count"))});
+    if (!sums.contains("guessed")) return all;
+    all.push_back({"spearman", of_columns(sums, [](const auto& guessed, const auto& wanted) {
+                     return metrics::spearman(guessed, wanted).value;
+                   })});
+    if (const auto from = config_.threshold)
+      all.push_back({"f1", of_columns(sums, [from](const auto& guessed, const auto& wanted) {
+                       return metrics::f1_at_threshold(guessed, wanted, *from);
+                     })});
     return all;
   }
   Node model_card() const override {
@@ -59,7 +75,27 @@ class Regression : public SequencesTask<RegressionConfig> {
     sums.insert({{"loss", loss.detach()},
                  {"weight", count(batch.values.numel())},
                  {"count", count(batch.values.size(0))}});
-    return {loss, std::move(sums)};
+    Outcome outcome = {loss, std::move(sums)};
+    if (!model().is_training())
+      outcome.rows = {{"guessed", guesses.detach()}, {"wanted", batch.values}};
+    return outcome;
+  }
+  // The mean of a score over the values of a sample; 0 where there is none.
+  template <class Score>
+  static double of_columns(const Tensors& sums, const Score& score) {
+    const auto& guessed = sums.at("guessed");
+    const auto columns = guessed.size(1);
+    const auto column = [](const Tensor& rows, int64_t i) {
+      const auto values = rows.select(1, i).to(at::kDouble).contiguous();
+      return std::vector<double>(values.data_ptr<double>(),
+                                 values.data_ptr<double>() + values.numel());
+    };
+    double sum = 0;
+    for (int64_t i = 0; i < columns; ++i) {
+      const auto value = score(column(guessed, i), column(sums.at("wanted"), i));
+      sum += std::isfinite(value) ? value : 0;
+    }
+    return sum / static_cast<double>(columns);
   }
   Tensor ranged(const Tensor& outputs) const {
     const auto x = outputs.to(wide(outputs));

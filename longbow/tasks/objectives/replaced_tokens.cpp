@@ -27,7 +27,7 @@ void fields(V& v, ReplacedTokensConfig& c) {
 class ReplacedTokens : public TaskOf<ReplacedTokensConfig, ReplacedTokenModel> {
  public:
   ReplacedTokens(const Splits& splits, const Config& config, const TaskOptions& options)
-      : TaskOf(splits, config, options), ids_(splits) {
+      : TaskOf(splits, config, options), ids_(splits, options.device) {
     model_ = std::make_shared<ReplacedTokenModel>(
         config_, Vocabulary{ids_.inputs(), ids_.vocabulary}, options.seed);
   }
@@ -42,7 +42,7 @@ class ReplacedTokens : public TaskOf<ReplacedTokensConfig, ReplacedTokenModel> {
                         encoder.width, tree);
   }
   static void check_data(const Splits& splits, const Config& config, const Node& tree) {
-    check_first_token(config.masking, splits.vocabulary, tree);
+    check_masked_data(config.masking, splits, tree);
   }
 
   std::vector<Metric> metrics(const Tensors& sums) const override {
@@ -120,7 +120,7 @@ class ReplacedTokens : public TaskOf<ReplacedTokensConfig, ReplacedTokenModel> {
     const auto detector = each.masked_fill(counted.logical_not(), 0).sum();
     // Hidden tokens are `share` of those counted, so that both losses are means over their own
     // tokens once the sum is divided by what is counted, however batches are put together.
-    const auto total = generator * (config_.generator_weight / config_.masking.share) +
+    const auto total = generator * (config_.generator_weight / config_.masking.fraction) +
                        detector * config_.detector_weight;
     const auto said = logits.detach() > 0;
     const auto right = (said == replaced).logical_and(counted);

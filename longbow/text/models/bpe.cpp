@@ -94,6 +94,11 @@ class Bpe : public TokenModel {
 
   const TokenVocabulary& vocabulary() const override { return vocabulary_; }
 
+  WordAffixes affixes() const override {
+    return {options_.continuing_subword_prefix.value_or(""),
+            options_.end_of_word_suffix.value_or("")};
+  }
+
   void write(JsonStream& out) const override {
     const auto text = [](const std::optional<std::string>& value) {
       return value ? &*value : nullptr;

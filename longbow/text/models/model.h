@@ -39,6 +39,12 @@ struct ModelScratch {
   std::string key;
 };
 
+// What marks the tokens of parts of words; empty where nothing does.
+struct WordAffixes {
+  std::string continuing_prefix;  // of every token but the first of a word
+  std::string end_suffix;         // of the last one
+};
+
 class TokenModel {
  public:
   virtual ~TokenModel() = default;
@@ -49,6 +55,7 @@ class TokenModel {
   virtual const TokenVocabulary& vocabulary() const = 0;
   // The text of a token in an encoding.
   virtual std::string_view text_of(const WordToken& token, std::string_view word) const;
+  virtual WordAffixes affixes() const { return {}; }
   virtual void write(JsonStream& out) const = 0;  // the object "model" of tokenizer.json
 };
 using TokenModelPtr = std::shared_ptr<const TokenModel>;

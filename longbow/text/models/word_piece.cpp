@@ -52,6 +52,8 @@ class WordPiece : public TokenModel {
 
   const TokenVocabulary& vocabulary() const override { return vocabulary_; }
 
+  WordAffixes affixes() const override { return {options_.continuing_subword_prefix, ""}; }
+
   void write(JsonStream& out) const override {
     out.begin_map();
     out.key("type");

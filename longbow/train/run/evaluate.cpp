@@ -2,6 +2,10 @@
 
 #include <ATen/ATen.h>
 
+#include <map>
+#include <string>
+#include <vector>
+
 #include "longbow/core/work.h"
 #include "longbow/data/feed/loader.h"
 
@@ -32,6 +36,7 @@ Evaluation evaluate(Task& task, const Dataset& data, const SamplerConfig& sample
   order.shuffle = order.drop_last = false;
   Sampler plan(lengths, order, 0);
   Tensors sums;
+  std::map<std::string, std::vector<Tensor>> rows;
   Work work("evaluating", plan.batches_per_epoch());
   for (int64_t i = 0; i < plan.batches_per_epoch(); ++i) {
     work.reached(i);
@@ -42,7 +47,9 @@ Evaluation evaluate(Task& task, const Dataset& data, const SamplerConfig& sample
       const auto term = value.to(at::kDouble);
       sums[name] = sums.count(name) ? sums.at(name) + term : term;
     }
+    for (const auto& [name, value] : outcome.rows) rows[name].push_back(value);
   }
+  for (const auto& [name, parts] : rows) sums[name] = at::cat(parts);
   for (auto& [name, sum] : sums) sum = sum.cpu();
   return {task.metrics(sums), static_cast<int64_t>(sum_of(sums, "count"))};
 }

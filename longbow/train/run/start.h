@@ -9,14 +9,14 @@
 
 namespace longbow {
 
-enum class NewPositions { anew, tile };
+enum class NewPositions { random, tile };
 constexpr std::array<std::string_view, 2> names_of(NewPositions) {
-  return {"anew", "tile"};
+  return {"random", "tile"};
 }
 
 struct StartConfig {
   std::string from = "";
-  NewPositions positions = NewPositions::anew;
+  NewPositions positions = NewPositions::random;
   std::optional<int64_t> freeze = {}, vocabulary = {};
 };
 template <class V>
