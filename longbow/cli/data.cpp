@@ -1,7 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <filesystem>
+#include <ratio>
 #include <system_error>
 
 #include "longbow/cli/columns.h"
@@ -10,6 +13,7 @@
 #include "longbow/core/interruption.h"
 #include "longbow/core/log.h"
 #include "longbow/core/work.h"
+#include "longbow/data/encoding/cache.h"
 #include "longbow/data/readers/manifest.h"
 #include "longbow/data/readers/source.h"
 
@@ -87,6 +91,41 @@ int stats(const DataCommand& command) {
   return 0;
 }
 
+double days_since(fs::file_time_type time) {
+  using Days = std::chrono::duration<double, std::ratio<86400>>;
+  return std::max(0.0, Days(fs::file_time_type::clock::now() - time).count());
+}
+
+std::string ago(double days) {
+  if (days < 1) return "today";
+  return days < 2 ? "a day ago" : fmt::format("{:.0f} days ago", std::floor(days));
+}
+
+int cache(const DataCommand& command) {
+  const auto folder = cache_folder(command.folder);
+  const auto remove = [&](const std::string& name) {
+    remove_cached_data(folder, name);
+    info(fmt::format("removed {}", name));
+  };
+  for (const auto& name : command.remove) remove(name);
+  NamedRows rows;
+  double bytes = 0;
+  for (const auto& entry : cached_data(folder)) {
+    const auto days = days_since(entry.used);
+    if (command.unused >= 0 && days >= command.unused) {
+      remove(entry.name);
+      continue;
+    }
+    bytes += static_cast<double>(entry.bytes);
+    rows.emplace_back(entry.name,
+                      fmt::format("{}, {} {}", human_bytes(static_cast<double>(entry.bytes)),
+                                  entry.unfinished ? "unfinished, written" : "used", ago(days)));
+  }
+  fmt::print("{}{}: {} of {} entries\n", two_columns(rows), folder, human_bytes(bytes),
+             rows.size());
+  return 0;
+}
+
 }  // namespace
 
 int run(const DataCommand& command) {
@@ -94,6 +133,7 @@ int run(const DataCommand& command) {
     return command.name.empty() ? list_all() : list_one(find_data_source(command.name));
   if (command.action == "make") return make(command);
   if (command.action == "stats") return stats(command);
+  if (command.action == "cache") return cache(command);
   for (const auto& line : verify(command.folder)) fmt::print("{}\n", line);
   return 0;
 }

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/program.h"
@@ -57,6 +58,33 @@ TEST(DataCommand, VerifiesWhatItMadeAndFindsAChangedLabel) {
   EXPECT_EQ(broken.err,
             "longbow: data/basic_test.tsv: its sha256 is not the one in manifest.json; the file "
             "was cut or changed; make it again with `longbow data make`\n");
+}
+
+TEST(DataCommand, ListsAndRemovesWhatIsCached) {
+  const Workspace here;
+  const std::string entry = "table-0123456789abcdef01234567",
+                    draft = entry + ".0123456789abcdef.draft";
+  for (const auto& name : {entry, draft}) {
+    std::filesystem::create_directories(here.path("cache/" + name));
+    here.write("cache/" + name + "/cache.json", "{}");
+  }
+  const auto cache = [&](Arguments words) {
+    words.insert(words.begin(), {"data", "cache", "--folder", "cache"});
+    return here.run(words);
+  };
+  const auto listed = cache({});
+  EXPECT_EQ(listed.code, 0) << listed.err;
+  EXPECT_NE(listed.out.find(entry + "  "), std::string::npos) << listed.out;
+  EXPECT_NE(listed.out.find("2 B, unfinished, written today\n"), std::string::npos) << listed.out;
+  EXPECT_EQ(lines_of(listed.out).back(), "cache: 4 B of 2 entries");
+  const auto unknown = cache({"--remove", "table-9"});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_EQ(unknown.err,
+            "longbow: the cache has no entry 'table-9'; `longbow data cache` lists them\n");
+  EXPECT_EQ(lines_of(cache({"--unused", "3"}).out).back(), "cache: 4 B of 2 entries");
+  EXPECT_EQ(lines_of(cache({"--remove", draft}).out).back(), "cache: 2 B of 1 entries");
+  EXPECT_FALSE(here.has("cache/" + draft));
+  EXPECT_EQ(lines_of(cache({"--unused", "0"}).out).back(), "cache: 0 B of 0 entries");
 }
 
 TEST(DataCommand, ListsGeneratedOwnAndPublishedData) {

@@ -1,6 +1,5 @@
 #include "longbow/data/encoding/text_data.h"
 
-#include <cstdlib>
 #include <thread>
 
 #include "tests/data/text_folder.h"
@@ -72,19 +71,6 @@ TEST_F(TextData, ATextWithoutTokensIsOneUnknownToken) {
   const auto tokens = splits.train->get(0).tokens;
   ASSERT_EQ(tokens.size(), 1u);
   EXPECT_EQ(splits.symbols[static_cast<size_t>(tokens[0])], "[UNK]");
-}
-
-TEST(CacheFolder, IsTheFirstThatIsSet) {
-  const auto* own = std::getenv("LONGBOW_CACHE");
-  const std::string before = own ? own : "";
-  setenv("LONGBOW_CACHE", "/somewhere", 1);
-  EXPECT_EQ(cache_folder("given"), "given");
-  EXPECT_EQ(cache_folder(""), "/somewhere");
-  unsetenv("LONGBOW_CACHE");
-  setenv("XDG_CACHE_HOME", "/xdg", 1);
-  EXPECT_EQ(cache_folder(""), "/xdg/longbow");
-  unsetenv("XDG_CACHE_HOME");
-  if (own) setenv("LONGBOW_CACHE", before.c_str(), 1);
 }
 
 }  // namespace

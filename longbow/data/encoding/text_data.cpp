@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <random>
@@ -14,6 +13,7 @@
 #include "longbow/core/log.h"
 #include "longbow/core/work.h"
 #include "longbow/corpus/readers/classes.h"
+#include "longbow/data/encoding/cache.h"
 #include "longbow/data/encoding/pulled_texts.h"
 #include "longbow/data/encoding/record_encoder.h"
 #include "longbow/text/formats/read_tokenizer.h"
@@ -60,6 +60,7 @@ class CachedCorpus {
 
   Splits load() {
     if (!fs::exists(in(folder_, "cache.json"))) build();
+    note_use(folder_);
     return opened();
   }
 
@@ -289,21 +290,6 @@ class CachedCorpus {
 };
 
 }  // namespace
-
-std::string cache_folder(const std::string& given) {
-  if (!given.empty()) return given;
-  const auto variable = [](const char* name) -> std::string {
-    const auto* value = std::getenv(name);
-    return value ? value : "";
-  };
-  if (const auto own = variable("LONGBOW_CACHE"); !own.empty()) return own;
-  if (const auto base = variable("XDG_CACHE_HOME"); !base.empty())
-    return (fs::path(base) / "longbow").string();
-  const auto home = variable("HOME");
-  return (home.empty() ? fs::temp_directory_path() / "longbow-cache"
-                       : fs::path(home) / ".cache" / "longbow")
-      .string();
-}
 
 Splits encode_corpus(const DataConfig& data, const Node& options, const TextCorpus& corpus) {
   return CachedCorpus(data, options, corpus).load();

@@ -22,7 +22,4 @@ DataSource text_source(DataSource row,
       nullptr);
 }
 
-// The folder of the cache: that of data.cache, or what the environment says.
-std::string cache_folder(const std::string& given);
-
 }  // namespace longbow

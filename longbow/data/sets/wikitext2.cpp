@@ -6,6 +6,7 @@
 #include "longbow/core/file.h"
 #include "longbow/core/folder.h"
 #include "longbow/corpus/readers/lines.h"
+#include "longbow/data/encoding/cache.h"
 #include "longbow/data/encoding/published.h"
 #include "longbow/data/encoding/pulled_texts.h"
 #include "longbow/data/encoding/text_data.h"
