@@ -115,10 +115,37 @@ void check_folder_name(const std::string& name, const Place& place) {
                     "leave out '/', or give a folder with --out");
 }
 
+std::vector<PublishedRow> published_rows(const ArenaConfig& arena) {
+  std::vector<PublishedRow> rows;
+  for (const auto& entry : arena.published) {
+    const auto scores = read<PublishedScores>(entry, "published");
+    for (const auto& [key, value] : {std::pair("task", &scores.task),
+                                     {"metric", &scores.metric},
+                                     {"label", &scores.label},
+                                     {"cite", &scores.cite}})
+      if (value->empty())
+        throw UserError(entry.place, fmt::format("published.{} is missing", key),
+                        "each entry has task, metric, cite and scores");
+    const auto tasks = arena.tasks.keys();
+    if (std::ranges::find(tasks, scores.task) == tasks.end())
+      throw UserError(entry.find("task")->place,
+                      fmt::format("published.task '{}' is not in the arena", scores.task),
+                      suggest(scores.task, tasks));
+    for (const auto& [mechanism, score] : scores.scores.entries)
+      rows.push_back({.mechanism = fmt::format("{}, {}", mechanism, scores.label),
+                      .task = scores.task,
+                      .metric = scores.metric,
+                      .cite = scores.cite,
+                      .score = as_number(score, "published.scores." + mechanism)});
+  }
+  return rows;
+}
+
 std::vector<ArenaCell> plan(const ArenaConfig& arena, const ArenaChoice& choice) {
   std::vector<std::string> labels;
   for (const auto& mechanism : arena.mechanisms) labels.push_back(label_of(mechanism));
   check_names(arena, labels);
+  (void)published_rows(arena);  // refused before the first cell runs, not after the last
   check_chosen(choice.mechanisms, labels, "--mechanisms");
   check_chosen(choice.tasks, arena.tasks.keys(), "--tasks");
   std::vector<int64_t> seeds = arena.seeds;

@@ -9,6 +9,7 @@ struct ArenaConfig {
   Node common = Node::map(), tasks = Node::map();
   std::vector<Node> mechanisms;
   std::vector<int64_t> seeds = {1};
+  std::vector<Node> published;
 };
 template <class V>
 void fields(V& v, ArenaConfig& c) {
@@ -19,7 +20,31 @@ void fields(V& v, ArenaConfig& c) {
   v("mechanisms", c.mechanisms,
     "each a name, or a map as model.attention takes it with a `label` of its own");
   v("seeds", c.seeds, "every cell runs once with each of them");
+  v("published", c.published,
+    "scores of others to compare with, in rows of their own; each {task, metric, label, cite, "
+    "scores: {mechanism: score}}");
 }
+
+// Scores that others have published for one of the tasks.
+struct PublishedScores {
+  std::string task, metric, label = "published", cite;
+  Node scores = Node::map();  // by mechanism
+};
+template <class V>
+void fields(V& v, PublishedScores& c) {
+  v("task", c.task, "one of the arena's tasks");
+  v("metric", c.metric, "that of the scores; another one than that of the cells is not shown");
+  v("label", c.label, "stands behind the name of each mechanism");
+  v("cite", c.cite, "where they were published");
+  v("scores", c.scores, "a number for each mechanism, fractions of 1 where the metric is one");
+}
+
+struct PublishedRow {
+  std::string mechanism, task, metric, cite;
+  double score = 0;
+};
+// UserError at its place for a task that the arena does not have, and for what is missing.
+std::vector<PublishedRow> published_rows(const ArenaConfig& arena);
 
 struct ArenaCell {
   std::string task, label;

@@ -134,11 +134,23 @@ Node json_of(const Baseline& baseline, const std::string& task) {
                     {"chosen_by", Node::string("train")}});
 }
 
-// The rows of each task, for the metric that its cells were scored by. Its data is read once, and
-// checked against the model of every cell.
-class Baselines {
+Node json_of(const arena::PublishedRow& row) {
+  return Node::map({{"mechanism", Node::string(row.mechanism)},
+                    {"task", Node::string(row.task)},
+                    {"seed", Node::integer(0)},
+                    {"metric", Node::string(row.metric)},
+                    {"format", Node::string(format_of(row.metric))},
+                    {"score", Node::number(row.score)},
+                    {"status", Node::string("published")},
+                    {"reason", Node::string(row.cite)}});
+}
+
+// The rows of each task to compare with, for the metric that its cells were scored by. Its data is
+// read once, and checked against the model of every cell.
+class References {
  public:
-  explicit Baselines(const std::vector<ArenaCell>& cells) {
+  References(const std::vector<ArenaCell>& cells, std::vector<arena::PublishedRow> published)
+      : published_(std::move(published)) {
     Splits splits;
     for (const auto& [task, label, seed, folder, sites, config, refusal] : cells) {
       if (!refusal.empty()) continue;
@@ -153,14 +165,21 @@ class Baselines {
   void choose(const std::string& task, const std::string& metric) {
     for (auto& [name, rows] : tasks_)
       if (name == task) std::erase_if(rows, [&](const auto& row) { return row.metric != metric; });
+    std::erase_if(published_,
+                  [&](const auto& row) { return row.task == task && row.metric != metric; });
   }
   void add_to(std::vector<Node>& list) const {
+    for (const auto& row : published_)
+      if (std::ranges::find(tasks_, row.task, [](const auto& task) { return task.first; }) !=
+          tasks_.end())
+        list.push_back(json_of(row));
     for (const auto& [task, rows] : tasks_)
       for (const auto& row : rows) list.push_back(json_of(row, task));
   }
 
  private:
   std::vector<std::pair<std::string, std::vector<Baseline>>> tasks_;
+  std::vector<arena::PublishedRow> published_;
 };
 
 Node context_of(const ArenaConfig& config, const ArenaCommand& command) {
@@ -234,7 +253,7 @@ double seconds_now() {
 int compete(const ArenaConfig& config, const std::vector<ArenaCell>& cells, const std::string& out,
             const ArenaCommand& command) {
   const FolderLock lock(out);
-  Baselines baselines(cells);
+  References references(cells, published_rows(config));
   Forecast forecast(cells, out);
   std::vector<Node> rows;
   bool all_fine = true;
@@ -247,12 +266,12 @@ int compete(const ArenaConfig& config, const std::vector<ArenaCell>& cells, cons
     tell(label, result);
     all_fine = all_fine && (result.status == "ok" || !cell.refusal.empty());
     rows.push_back(json_of(result, cell));
-    if (result.status == "ok") baselines.choose(cell.task, result.metric);
+    if (result.status == "ok") references.choose(cell.task, result.metric);
     auto all = Node::list();
     all.items = rows;
     for (size_t later = i + 1; later < cells.size(); ++later)
       all.items.push_back(json_of(waiting(cells[later]), cells[later]));
-    baselines.add_to(all.items);
+    references.add_to(all.items);
     write_record(all, context_of(config, command), out);
     if (i + 1 < cells.size()) check_interruption();
   }

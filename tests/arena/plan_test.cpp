@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 namespace longbow::arena {
 namespace {
 
@@ -76,6 +78,34 @@ TEST(ArenaPlan, TwoCellsOfOneNameAreAMistake) {
             "arena.yaml: seeds has 1 twice; name each seed once");
 }
 
+TEST(ArenaPlan, PublishedScoresAreRowsOfTheirOwn) {
+  const std::string mechanisms = "mechanisms: [linear]\npublished:\n";
+  const auto rows = published_rows(read<ArenaConfig>(parse_yaml(
+      kTasks + mechanisms +
+          "  - {task: recall, metric: accuracy, cite: A paper, scores: {softmax: 0.9, fnet: 0.2}}\n"
+          "  - {task: words, metric: perplexity, label: B, cite: B paper, scores: {linear: 7}}\n",
+      "arena.yaml")));
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0].mechanism, "softmax, published");
+  EXPECT_EQ(rows[1].mechanism, "fnet, published");
+  EXPECT_EQ(rows[1].score, 0.2);
+  EXPECT_EQ(rows[2].mechanism, "linear, B");
+  EXPECT_EQ(rows[2].task, "words");
+  EXPECT_EQ(rows[2].metric, "perplexity");
+  EXPECT_EQ(rows[2].cite, "B paper");
+  EXPECT_EQ(
+      error(kTasks + mechanisms + "  - {task: recal, metric: accuracy, cite: A, scores: {}}\n"),
+      "arena.yaml:4: published.task 'recal' is not in the arena; did you mean 'recall'?");
+  EXPECT_EQ(
+      error(kTasks + mechanisms + "  - {task: recall, metric: accuracy, scores: {}}\n"),
+      "arena.yaml:4: published.cite is missing; each entry has task, metric, cite and scores");
+  EXPECT_EQ(
+      error(kTasks + mechanisms +
+            "  - {task: recall, metric: accuracy, cite: A, scores: {softmax: much}}\n"),
+      "arena.yaml:4: published.scores.softmax is 'much', not a number; write a finite number such "
+      "as 0.5 or 1e-3");
+}
+
 TEST(ArenaPlan, TheNameOfAnArenaStaysInRuns) {
   const auto refused = [](const std::string& name) -> std::string {
     try {
@@ -120,6 +150,48 @@ TEST(ArenaPlan, AMechanismThatDoesNotFitTheModelIsRefusedInItsCell) {
                                   "feed-forward layer"),
             std::string::npos)
       << cells[1].refusal;
+}
+
+namespace fs = std::filesystem;
+
+// The configs of the repository. The data of most is not there, so none is opened.
+std::vector<std::string> configs() {
+  std::vector<std::string> all;
+  for (const auto& entry :
+       fs::recursive_directory_iterator(fs::path(LONGBOW_SOURCE_DIR) / "configs"))
+    if (entry.path().extension() == ".yaml") all.push_back(entry.path().string());
+  return all;
+}
+
+// The config with a folder that exists as data.path; its own may not be there.
+Node with_some_path(Node tree) {
+  if (auto* data = tree.find("data") ? &tree["data"] : nullptr; data && data->find("path"))
+    (*data)["path"] = Node::string(LONGBOW_SOURCE_DIR);
+  return tree;
+}
+
+TEST(Configs, AreAllRead) {
+  int64_t arenas = 0, runs = 0;
+  for (const auto& file : configs()) {
+    SCOPED_TRACE(file);
+    const auto tree = load_config(file);
+    if (!tree.find("tasks")) {
+      EXPECT_NO_THROW((void)read_model_config(tree));
+      ++runs;
+      continue;
+    }
+    auto arena = read<ArenaConfig>(tree);
+    arena.common = with_some_path(arena.common);
+    for (auto& [task, own] : arena.tasks.entries) own = with_some_path(own);
+    const auto cells = plan(arena, {});
+    for (const auto& cell : cells)
+      EXPECT_TRUE(cell.refusal.empty() || cell.label == "fnet")
+          << cell.label << " on " << cell.task << ": " << cell.refusal;
+    EXPECT_EQ(arena.name, fs::path(file).stem()) << "the folder in runs is named as the file is";
+    ++arenas;
+  }
+  EXPECT_GE(arenas, 6);
+  EXPECT_GE(runs, 18);
 }
 
 }  // namespace

@@ -65,6 +65,25 @@ TEST(ArenaCommand, WritesEveryCellBesideTheBaselines) {
   EXPECT_NE(here.read("out/table.csv").find("local 4"), std::string::npos);
 }
 
+TEST(ArenaCommand, WritesPublishedScoresWithTheirCitation) {
+  const Workspace here;
+  here.write("arena.yaml",
+             kArena +
+                 "published:\n"
+                 "  - {task: recall, metric: accuracy, cite: 'A. Author, 2020', scores: {linear: "
+                 "0.5}}\n"
+                 "  - {task: recall, metric: macro_f1, cite: 'Not shown', scores: {fnet: 0.5}}\n");
+  const auto outcome = here.run(arena());
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  auto rows = cells(here);
+  ASSERT_EQ(rows.size(), 4u);
+  EXPECT_EQ(rows.at("linear, published").at("status"), "published");
+  EXPECT_EQ(rows.at("linear, published").at("reason"), "A. Author, 2020");
+  for (const auto* file : {"out/table.md", "out/table.csv", "out/report.html"})
+    EXPECT_NE(here.read(file).find("A. Author, 2020"), std::string::npos) << file;
+  EXPECT_NE(outcome.out.find("linear, published"), std::string::npos) << outcome.out;
+}
+
 // Two steps of every objective, with a mechanism that can stand everywhere and one that cannot.
 TEST(ArenaCommand, HoldsEveryObjective) {
   const Workspace here;

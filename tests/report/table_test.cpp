@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include "longbow/report/table/grid.h"
 
 #include "longbow/core/error.h"
 #include "tests/report/sample.h"
@@ -83,8 +84,40 @@ TEST(Table, BaselinesComeLastAndUntriedCellsWereNotRun) {
   EXPECT_EQ(table.mechanisms, (std::vector<std::string>{"softmax", "linear", "majority"}));
   EXPECT_EQ(table.at("softmax", "b").text(), "not run");
   EXPECT_TRUE(table.failures.empty());
-  EXPECT_TRUE(table.is_baseline("majority"));
-  EXPECT_FALSE(table.is_baseline("linear"));
+  EXPECT_TRUE(table.is_for_comparison("majority"));
+  EXPECT_FALSE(table.is_for_comparison("linear"));
+  EXPECT_EQ(table.citation("majority"), "");
+}
+
+TEST(Table, PublishedRowsStandBetweenMechanismsAndBaselines) {
+  Record record;
+  record.cells = {{.mechanism = "majority",
+                   .task = "a",
+                   .metric = "accuracy",
+                   .score = 0.1,
+                   .status = "baseline"},
+                  {.mechanism = "softmax, published",
+                   .task = "a",
+                   .metric = "accuracy",
+                   .score = 0.9,
+                   .status = "published",
+                   .reason = "A paper, table 2"},
+                  sample::cell("softmax", "a", 0, 0.5),
+                  sample::cell("linear", "a", 0, 0.4)};
+  auto table = summarize(record);
+  EXPECT_EQ(table.mechanisms,
+            (std::vector<std::string>{"softmax", "linear", "softmax, published", "majority"}));
+  EXPECT_TRUE(table.is_for_comparison("softmax, published"));
+  EXPECT_EQ(table.citation("softmax, published"), "A paper, table 2");
+  EXPECT_EQ(table.at("softmax, published", "a").text(), "90.00");
+  EXPECT_TRUE(table.failures.empty());
+  const auto grid = overview_grid(table);
+  EXPECT_EQ(grid.rows[2][0].tone, Tone::muted);
+  EXPECT_EQ(grid.rows[2][0].hint, "published: A paper, table 2");
+  EXPECT_EQ(grid.rows[0][1].tone, Tone::best) << "what others measured is not in the contest";
+  EXPECT_NE(grid.note.find("Published by others, not measured here: A paper, table 2."),
+            std::string::npos)
+      << grid.note;
 }
 
 TEST(Table, TwoMetricsForOneTaskAreRefused) {

@@ -39,7 +39,7 @@ GridCell score_cell(const Table& table, const Summary& summary) {
   if (summary.seeds > 0)
     return {
         .text = summary.text(), .tone = tone_of(summary.status), .hint = reasons(table, summary)};
-  if (table.is_baseline(summary.mechanism)) return {.text = "–", .tone = Tone::muted};
+  if (table.is_for_comparison(summary.mechanism)) return {.text = "–", .tone = Tone::muted};
   return {.text = summary.text(), .tone = tone_of(summary.status)};
 }
 
@@ -54,9 +54,11 @@ bool has_sites(const Table& table, const std::string& task) {
 }
 
 GridCell mechanism_cell(const Table& table, const std::string& mechanism) {
-  if (table.is_baseline(mechanism))
-    return {.text = mechanism, .tone = Tone::muted, .hint = "baseline"};
-  return {.text = mechanism};
+  if (!table.is_for_comparison(mechanism)) return {.text = mechanism};
+  const auto citation = table.citation(mechanism);
+  return {.text = mechanism,
+          .tone = Tone::muted,
+          .hint = citation.empty() ? "baseline" : "published: " + citation};
 }
 
 std::vector<const Summary*> row_of(const Table& table, const std::string& mechanism) {
@@ -141,6 +143,15 @@ std::string overview_note(const Table& table) {
         "tokens/s is the geometric mean over the tasks, memory and parameters the largest; no "
         "speed "
         "and no memory where a task is missing.");
+  std::vector<std::string> citations;
+  for (auto& mechanism : table.mechanisms)
+    if (auto citation = table.citation(mechanism);
+        !citation.empty() &&
+        std::find(citations.begin(), citations.end(), citation) == citations.end())
+      citations.push_back(citation);
+  if (!citations.empty())
+    sentences.push_back(
+        fmt::format("Published by others, not measured here: {}.", fmt::join(citations, "; ")));
   return fmt::format("{}", fmt::join(sentences, " "));
 }
 
@@ -288,7 +299,7 @@ Grid failure_grid(const Table& table) {
 std::string scoring_sentence(const Table& table, const std::string& task) {
   for (auto& summary : table.summaries) {
     if (summary.task != task || !summary.score || summary.split.empty()) continue;
-    if (summary.status == "baseline") continue;
+    if (is_for_comparison(summary.status)) continue;
     auto sites = site_sentence(table, task);
     if (summary.chosen_by.empty()) return fmt::format("Scored on {}.{}", summary.split, sites);
     if (summary.chosen_by != summary.split)

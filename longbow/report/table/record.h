@@ -17,8 +17,9 @@ struct Cell {
   std::optional<bool> larger_is_better{}, percent{};  // where nothing is said, by the metric's name
   std::optional<double> score{}, parameters{}, tokens_per_second{}, peak_bytes{}, steps{},
       seconds{};
-  std::string status = "ok";  // ok, baseline, pending, n.a. (refused), FAIL, OOM
-  std::string reason{};
+  // ok, baseline, published (by others), pending, n.a. (refused), FAIL, OOM
+  std::string status = "ok";
+  std::string reason{};  // of a failure; what a baseline does; where a score was published
   std::string split{}, chosen_by{};  // the split that scored, the split that chose the checkpoint
   std::vector<std::string> sites{};  // where the mechanism stands, of a model with several places
   std::string run{};                 // folder of the run, relative to the record

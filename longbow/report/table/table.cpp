@@ -15,12 +15,16 @@ void add_unique(std::vector<std::string>& names, const std::string& name) {
   if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
 }
 
+bool may_have_score(const Cell& cell) {
+  return cell.status == "ok" || is_for_comparison(cell.status);
+}
+
 bool succeeded(const Cell& cell) {
-  return cell.score && (cell.status == "ok" || cell.status == "baseline");
+  return cell.score && may_have_score(cell);
 }
 
 std::string outcome(const Cell& cell) {
-  return cell.status == "ok" || cell.status == "baseline" ? "no score" : cell.status;
+  return may_have_score(cell) ? "no score" : cell.status;
 }
 
 std::optional<Statistic> gathered(const std::vector<const Cell*>& cells,
@@ -50,6 +54,7 @@ Summary summary_of(const std::string& mechanism, const std::string& task,
     summary.sites = cell.sites;
     summary.split = cell.split;
     summary.chosen_by = cell.chosen_by;
+    if (cell.status == "published") summary.citation = cell.reason;
   }
   summary.seeds = static_cast<int64_t>(tried.size());
   summary.score = gathered(good, &Cell::score);
@@ -110,17 +115,29 @@ Measure Table::measure(const std::string& task) const {
   return {};
 }
 
-bool Table::is_baseline(const std::string& mechanism) const {
+bool is_for_comparison(const std::string& status) {
+  return status == "baseline" || status == "published";
+}
+
+bool Table::is_for_comparison(const std::string& mechanism) const {
   return std::any_of(summaries.begin(), summaries.end(), [&](const Summary& summary) {
-    return summary.mechanism == mechanism && summary.status == "baseline";
+    return summary.mechanism == mechanism && reporting::is_for_comparison(summary.status);
   });
+}
+
+std::string Table::citation(const std::string& mechanism) const {
+  for (const auto& summary : summaries)
+    if (summary.mechanism == mechanism && !summary.citation.empty()) return summary.citation;
+  return "";
 }
 
 Table summarize(const Record& record) {
   refuse_mixed_metrics(record.cells);
   Table table;
   for (auto& cell : record.cells)
-    if (cell.status != "baseline") add_unique(table.mechanisms, cell.mechanism);
+    if (!is_for_comparison(cell.status)) add_unique(table.mechanisms, cell.mechanism);
+  for (auto& cell : record.cells)
+    if (cell.status == "published") add_unique(table.mechanisms, cell.mechanism);
   for (auto& cell : record.cells) {
     add_unique(table.mechanisms, cell.mechanism);
     add_unique(table.tasks, cell.task);

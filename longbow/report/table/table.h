@@ -25,8 +25,10 @@ struct Summary {
   std::string mechanism{}, task{}, split{}, chosen_by{};
   Measure measure{};
   std::vector<std::string> sites{};
-  // ok, baseline, or what became of every seed: FAIL, OOM, n.a. (refused), no score, pending.
+  // ok, baseline, published, or what became of every seed: FAIL, OOM, n.a. (refused), no score,
+  // pending.
   std::string status = "not run";
+  std::string citation{};            // of what was published
   int64_t seeds = 0;                 // tried
   std::optional<Statistic> score{};  // in the unit of the tables
   std::optional<Statistic> tokens_per_second{}, peak_bytes{}, parameters{}, seconds{};
@@ -35,15 +37,19 @@ struct Summary {
 };
 
 struct Table {
-  std::vector<std::string> mechanisms;  // in order of appearance, baselines last
+  std::vector<std::string> mechanisms;  // in order of appearance, then published ones and baselines
   std::vector<std::string> tasks;
   std::vector<Summary> summaries;  // every mechanism with every task, mechanism by mechanism
   std::vector<Failure> failures;   // cells without a score that are not pending
 
   const Summary& at(const std::string& mechanism, const std::string& task) const;
   Measure measure(const std::string& task) const;
-  bool is_baseline(const std::string& mechanism) const;
+  // A row to compare with, which was not trained here: published, or a baseline.
+  bool is_for_comparison(const std::string& mechanism) const;
+  std::string citation(const std::string& mechanism) const;  // empty for all others
 };
+
+bool is_for_comparison(const std::string& status);  // baseline or published
 
 Table summarize(const Record& record);
 

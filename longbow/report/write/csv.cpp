@@ -38,8 +38,8 @@ std::string cell_lines(const Record& record) {
                       "seeds", "seeds_scored", "status", "tokens_per_second", "peak_bytes",
                       "parameters", "seconds", "split", "chosen_by", "sites", "reason"});
   for (auto& summary : table.summaries) {
-    if (summary.seeds == 0 && table.is_baseline(summary.mechanism)) continue;
-    std::string reason;
+    if (summary.seeds == 0 && table.is_for_comparison(summary.mechanism)) continue;
+    std::string reason = summary.citation;
     for (auto& failure : table.failures)
       if (failure.mechanism == summary.mechanism && failure.task == summary.task && reason.empty())
         reason = failure.reason;

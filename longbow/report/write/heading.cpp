@@ -29,7 +29,7 @@ void add_arena(const Record& record, std::vector<std::string>& parts) {
   std::set<int64_t> seeds;
   size_t cells = 0, pending = 0;
   for (auto& cell : record.cells) {
-    if (cell.status == "baseline") continue;
+    if (is_for_comparison(cell.status)) continue;
     mechanisms.insert(cell.mechanism);
     seeds.insert(cell.seed);
     ++cells;
