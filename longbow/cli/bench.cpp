@@ -56,6 +56,10 @@ void wait_for(at::Device device) {
 #endif
 }
 
+int64_t sequences(const BenchCommand& command, int64_t length) {
+  return command.tokens > 0 ? std::max<int64_t>(1, command.tokens / length) : command.batch;
+}
+
 // One layer at one length, with random input. Decoding is one token behind a prefix of that length.
 class Layer {
  public:
@@ -69,7 +73,7 @@ class Layer {
     mixer_->to(device_, type_);
     site_.shared->to(device_, type_);
     x_ = Random::from_seed(2)
-             .normal({command.batch, length, command.width}, "input")
+             .normal({sequences(command, length), length, command.width}, "input")
              .to(device_, type_);
     gradient_ = at::ones_like(x_);
   }
@@ -179,7 +183,16 @@ std::vector<Subject> subjects(const BenchCommand& command) {
   };
   add("softmax", "softmax", "");
   add("softmax_naive", "softmax", "{form: naive}");
+  for (const auto& text : command.configured) {
+    auto options = parse_yaml(text, "--mechanism");
+    const auto* label = options.find("label");
+    const auto name = label ? as_string(*label, "label") : mechanism_of(options).name;
+    if (label) std::erase_if(options.entries, [](const auto& e) { return e.first == "label"; });
+    (void)mechanism_of(options);  // refuses what is not one
+    all.push_back({name, options});
+  }
   const auto& chosen = command.mechanisms;
+  if (chosen.empty() && !command.configured.empty()) return all;
   for (const auto& name : chosen) find_mechanism(name, Place{"--mechanisms", 0});
   for (const auto& mechanism : mechanisms())
     if (mechanism.name != "softmax" &&
@@ -279,6 +292,7 @@ int run(const BenchCommand& command) {
                             {"machine", Node::string(machine_of(device))},
                             {"dtype", Node::string(command.dtype)},
                             {"batch", Node::integer(command.batch)},
+                            {"tokens", Node::integer(command.tokens)},
                             {"width", Node::integer(command.width)},
                             {"heads", Node::integer(command.heads)},
                             {"repetitions", Node::integer(command.repetitions)}});

@@ -89,10 +89,11 @@ int run(const ArenaCommand& command);
 
 struct BenchCommand {
   std::vector<std::string> mechanisms;
+  std::vector<std::string> configured;  // maps with options, as an arena has them
   std::vector<int64_t> lengths = {256, 512, 1024, 2048, 4096};
   std::vector<std::string> modes = {"forward", "training"};
   std::string dtype = "float32", device = "cpu", json;
-  int64_t batch = 1, width = 256, heads = 4, repetitions = 7;
+  int64_t batch = 1, tokens = 0, width = 256, heads = 4, repetitions = 7;
 };
 int run(const BenchCommand& command);
 
@@ -112,7 +113,9 @@ struct DataCommand {
   std::string action, name, folder;
   std::vector<std::string> set;
   int64_t seed = 1, count = 0;
-  bool force = false;  // write into a folder that holds something
+  bool force = false;               // write into a folder that holds something
+  std::vector<std::string> remove;  // entries of the cache
+  double unused = -1;               // days; entries not used for so long are removed
 };
 int run(const DataCommand& command);
 

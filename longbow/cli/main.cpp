@@ -224,6 +224,9 @@ void declare_comparing(CLI::App& app, Action& action) {
                 "Time and memory at several lengths, next to fused and naive softmax", bench);
   sub->add_option("--mechanisms", bench.mechanisms, "names separated by commas [default all]")
       ->delimiter(',');
+  sub->add_option("--mechanism", bench.configured,
+                  "one with options, {name: linformer, rank: 64, label: k 64}; may be repeated")
+      ->allow_extra_args(false);
   sub->add_option("--lengths", bench.lengths, "lengths in tokens, separated by commas")
       ->delimiter(',')
       ->check(at_least(1))
@@ -235,6 +238,9 @@ void declare_comparing(CLI::App& app, Action& action) {
   sub->add_option("--batch", bench.batch, "sequences at once")
       ->check(at_least(1))
       ->capture_default_str();
+  sub->add_option("--tokens", bench.tokens,
+                  "tokens at once, instead of --batch: fewer sequences where they are longer")
+      ->check(at_least(1));
   sub->add_option("--width", bench.width, "model width in channels")
       ->check(at_least(1))
       ->capture_default_str();
@@ -247,7 +253,8 @@ void declare_comparing(CLI::App& app, Action& action) {
       ->capture_default_str();
   sub->add_option("--json", bench.json, "write the numbers to this file");
   add_device(sub, bench.device);
-  add_examples(sub, {"bench --mechanisms linear,linformer --lengths 512,1024,2048"});
+  add_examples(sub, {"bench --mechanisms linear,linformer --lengths 512,1024,2048",
+                     "bench --mechanism '{name: linformer, rank: 32}' --tokens 16384"});
 }
 
 void declare_showing(CLI::App& app, Action& action) {
@@ -293,9 +300,11 @@ auto actions_of(CLI::App* parent, Action& action, Command& command) {
 }
 
 void declare_data(CLI::App& app, Action& action) {
-  auto* data = app.add_subcommand("data", "Make, verify and inspect data sets");
-  add_examples(data, {"data make recall --out data/recall --set pairs=32", "data list multi30k",
-                      "data verify data/recall", "data stats data/recall"});
+  auto* data =
+      app.add_subcommand("data", "Make, verify and inspect data sets; what is kept of them");
+  add_examples(data,
+               {"data make recall --out data/recall --set pairs=32", "data list multi30k",
+                "data verify data/recall", "data stats data/recall", "data cache --unused 30"});
   static DataCommand command;
   const auto sub = actions_of(data, action, command);
   auto* list = sub("list", "All data sets, or one with its files and options");
@@ -315,6 +324,13 @@ void declare_data(CLI::App& app, Action& action) {
   for (auto* child : {sub("verify", "Check files against manifest.json and recompute every label"),
                       sub("stats", "Sizes, labels and lengths")})
     child->add_option("folder", command.folder, "folder of a data set")->required();
+  auto* cache = sub("cache", "List the encoded texts that are kept, or remove some");
+  cache->add_option("--folder", command.folder,
+                    "that of data.cache [default LONGBOW_CACHE, or longbow in the user's cache]");
+  cache->add_option("--remove", command.remove, "an entry, as it is listed; may be repeated")
+      ->allow_extra_args(false);
+  cache->add_option("--unused", command.unused, "remove what no run has read for so many days")
+      ->check(CLI::NonNegativeNumber);
 }
 
 void declare_tokenizer(CLI::App& app, Action& action) {

@@ -18,6 +18,23 @@ Arguments bench(const std::string& lengths, const Arguments& more) {
   return words;
 }
 
+TEST(BenchCommand, TakesOptionsAndANumberOfTokens) {
+  const Workspace here;
+  const auto outcome = here.run(
+      bench("32,64", {"--mechanism", "{name: linformer, rank: 4, label: k 4}", "--mechanism",
+                      "{name: local, window: 8}", "--modes", "forward", "--tokens", "128"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto result = json::parse(here.read("bench.json"));
+  EXPECT_EQ(result.at("context").at("tokens"), 128);
+  std::set<std::string> names;
+  for (const auto& row : result.at("benchmarks")) names.insert(row.at("mechanism"));
+  EXPECT_EQ(names, (std::set<std::string>{"softmax", "softmax_naive", "k 4", "local"}));
+  const auto unknown = here.run(bench("32", {"--mechanism", "{name: linformr}"}));
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_EQ(unknown.err,
+            "longbow: --mechanism:1: unknown mechanism 'linformr'; did you mean 'linformer'?\n");
+}
+
 TEST(BenchCommand, WritesTheDocumentedForm) {
   const Workspace here;
   const auto outcome = here.run(

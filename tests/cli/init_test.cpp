@@ -36,7 +36,7 @@ TEST(InitCommand, ExplainsEveryKeyOfAConfigThatCanBeRead) {
   const std::regex key("^ *[a-z_0-9]+: [^ ].*");  // with a value: a map has keys of its own
   for (const auto& name : all_names()) {
     SCOPED_TRACE(name);
-    const auto text = answered(here, {"init", name});
+    const auto text = printed(InitCommand{.name = name, .file = ""});
     const auto config = read_model_config(parse_yaml(text, "init.yaml"));
     EXPECT_TRUE(config.task == name || config.objective == name);
     EXPECT_EQ(parse_yaml(text, "init.yaml"), find_starter(name).config);

@@ -137,7 +137,7 @@ TEST(DescribeCommand, AloneSaysWhatCanBeDescribed) {
   }
   EXPECT_EQ(kinds, (std::set<std::string>{"mechanism", "part", "data set", "objective"}));
   for (const auto* name : {"linformer", "train", "recall", "masked_lm", "config"})
-    EXPECT_EQ(here.run({"describe", name}).code, 0) << name;
+    EXPECT_FALSE(printed(DescribeCommand{.name = name}).empty()) << name;
 }
 
 TEST(DescribeCommand, KnowsThePartsOfAConfig) {
@@ -188,7 +188,7 @@ void expect_fresh(const std::string& page, const std::string& described) {
   const std::string text(std::istreambuf_iterator<char>(stream), {});
   ASSERT_FALSE(text.empty()) << "no page " << page;
   const auto call = "longbow describe " + described + " --markdown";
-  const auto generated = Workspace().run({"describe", described, "--markdown"}).out;
+  const auto generated = printed(DescribeCommand{.name = described, .markdown = true});
   ASSERT_FALSE(generated.empty());
   EXPECT_NE(text.find("<!-- generated: " + call + " -->\n" + generated + "<!-- end -->\n"),
             std::string::npos)

@@ -281,7 +281,7 @@ std::vector<Mistake> in_other_commands() {
        "--heads: width 16 is not a multiple of 3 heads"},
       {"data command",
        {"data", "check", "d"},
-       "unknown command 'check'; one of: list, make, verify, stats"},
+       "unknown command 'check'; one of: list, make, verify, stats, cache"},
       {"data set",
        {"data", "make", "recal", "--out", "d"},
        "unknown data set 'recal'; did you mean 'recall'?"},

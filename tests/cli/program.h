@@ -1,12 +1,16 @@
 #pragma once
 // The program as a user meets it: a process of its own, in an empty folder of the running test's
 // own.
+#include <gtest/gtest.h>
 #include <sys/types.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
+
+#include "longbow/cli/commands.h"
 
 namespace longbow::cli {
 
@@ -39,6 +43,17 @@ class Running {
   pid_t process_ = -1;
   int status_ = 0;
 };
+
+// What a command prints, in this process: without the time that the program takes to start.
+template <class Command>
+std::string printed(const Command& command) {
+  testing::internal::CaptureStdout();
+  const int code = run(command);
+  std::fflush(stdout);
+  auto text = testing::internal::GetCapturedStdout();
+  EXPECT_EQ(code, 0) << text;
+  return text;
+}
 
 class Workspace {
  public:
