@@ -121,8 +121,8 @@ int cache(const DataCommand& command) {
                       fmt::format("{}, {} {}", human_bytes(static_cast<double>(entry.bytes)),
                                   entry.unfinished ? "unfinished, written" : "used", ago(days)));
   }
-  fmt::print("{}{}: {} of {} entries\n", two_columns(rows), folder, human_bytes(bytes),
-             rows.size());
+  fmt::print("{}{}: {} in {} {}\n", two_columns(rows), folder, human_bytes(bytes), rows.size(),
+             rows.size() == 1 ? "entry" : "entries");
   return 0;
 }
 

@@ -66,8 +66,8 @@ std::vector<Metric> word_metrics(const Tensors& sums) {
                                         .tokens = whole("count"),
                                         .words = whole("words"),
                                         .bytes = whole("bytes")};
-  all.push_back({"word_perplexity", metrics::perplexity_per_word(text), false});
-  all.push_back({"bits_per_byte", metrics::bits_per_byte(text), false});
+  if (text.words > 0) all.push_back({"word_perplexity", metrics::perplexity_per_word(text), false});
+  if (text.bytes > 0) all.push_back({"bits_per_byte", metrics::bits_per_byte(text), false});
   return all;
 }
 

@@ -76,15 +76,15 @@ TEST(DataCommand, ListsAndRemovesWhatIsCached) {
   EXPECT_EQ(listed.code, 0) << listed.err;
   EXPECT_NE(listed.out.find(entry + "  "), std::string::npos) << listed.out;
   EXPECT_NE(listed.out.find("2 B, unfinished, written today\n"), std::string::npos) << listed.out;
-  EXPECT_EQ(lines_of(listed.out).back(), "cache: 4 B of 2 entries");
+  EXPECT_EQ(lines_of(listed.out).back(), "cache: 4 B in 2 entries");
   const auto unknown = cache({"--remove", "table-9"});
   EXPECT_EQ(unknown.code, 2);
   EXPECT_EQ(unknown.err,
             "longbow: the cache has no entry 'table-9'; `longbow data cache` lists them\n");
-  EXPECT_EQ(lines_of(cache({"--unused", "3"}).out).back(), "cache: 4 B of 2 entries");
-  EXPECT_EQ(lines_of(cache({"--remove", draft}).out).back(), "cache: 2 B of 1 entries");
+  EXPECT_EQ(lines_of(cache({"--unused", "3"}).out).back(), "cache: 4 B in 2 entries");
+  EXPECT_EQ(lines_of(cache({"--remove", draft}).out).back(), "cache: 2 B in 1 entry");
   EXPECT_FALSE(here.has("cache/" + draft));
-  EXPECT_EQ(lines_of(cache({"--unused", "0"}).out).back(), "cache: 0 B of 0 entries");
+  EXPECT_EQ(lines_of(cache({"--unused", "0"}).out).back(), "cache: 0 B in 0 entries");
 }
 
 TEST(DataCommand, ListsGeneratedOwnAndPublishedData) {

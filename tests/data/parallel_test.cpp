@@ -20,6 +20,15 @@ TEST_F(ParallelData, TranslationsEndWithAToken) {
   EXPECT_EQ(splits.second_vocabulary, 0);
 }
 
+TEST_F(ParallelData, AFileThatIsNamedWholeIsATable) {
+  file("t.csv", "en,de\none,eins\ntwo two,zwei zwei\n");
+  const auto splits = load(
+      "{name: parallel, tokenizer: {train: words}, "
+      "parallel: {train: t.csv, valid: t.csv, test: t.csv}}");
+  ASSERT_EQ(splits.train->size(), 2);
+  EXPECT_EQ(text_of(splits, splits.train->get(1).tokens), "two two");
+}
+
 TEST_F(ParallelData, EachSideMayHaveATokenizerOfItsOwn) {
   file("t.en", "one\ntwo two\n");
   file("t.de", "eins\nzwei zwei\n");

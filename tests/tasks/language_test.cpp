@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "longbow/data/samples/text_codec.h"
+#include "longbow/text/tokenizer/plain_tokenizers.h"
 #include "tests/support/tensor.h"
 
 namespace longbow {
@@ -52,6 +54,38 @@ TEST(Language, PerplexityKnowsNeitherSmoothingNorSampleWeights) {
   EXPECT_NEAR(word_metrics(got.sums)[0].value, std::pow(128, 0.25), 1e-12);
   EXPECT_EQ(sum(got, "weight"), 2);
   EXPECT_GT(std::abs(sum(got, "loss") - sum(got, "nats")), 0.1);
+}
+
+TEST(Language, ScoresOfTextsDoNotDependOnTheTokenizer) {
+  // Bytes, moved up by one for padding; 257 is the end of a line.
+  const auto codec = std::make_shared<TextCodec>(byte_tokenizer({"</s>"}));
+  const TextLengths lengths({.vocabulary = codec->vocabulary(), .codec = codec}, at::kCPU);
+  std::vector<int32_t> ids;
+  codec->encode("to be", ids);
+  std::vector<int64_t> row(ids.begin(), ids.end());
+  row.insert(row.end(), {257, kIgnore, kIgnore});
+  Tensors sums = {{"nats", at::scalar_tensor(12 * std::log(2.0), at::kDouble)},
+                  {"loss", at::scalar_tensor(1.0)},
+                  {"weight", at::scalar_tensor(1.0)},
+                  {"correct", at::scalar_tensor(0.0)},
+                  {"count", at::scalar_tensor(6.0)}};
+  EXPECT_EQ(word_metrics(sums).size(), 4u) << "in training";
+  lengths.count(targets(row, 1), sums);
+  EXPECT_EQ(sums.at("words").item<double>(), 2) << "the word behind the blank, and the end";
+  EXPECT_EQ(sums.at("bytes").item<double>(), 5);
+  const auto metrics = word_metrics(sums);
+  ASSERT_EQ(metrics.size(), 6u);
+  EXPECT_EQ(metrics[4].name, "word_perplexity");
+  EXPECT_NEAR(metrics[4].value, 64, 1e-9) << "12 bits over 2 words";
+  EXPECT_EQ(metrics[5].name, "bits_per_byte");
+  EXPECT_NEAR(metrics[5].value, 12.0 / 5, 1e-12);
+  EXPECT_FALSE(metrics[5].larger_is_better);
+
+  Tensors none = sums;
+  none.erase("words");
+  none.erase("bytes");
+  TextLengths({.vocabulary = 9}, at::kCPU).count(targets(row, 1), none);
+  EXPECT_EQ(word_metrics(none).size(), 4u) << "no text";
 }
 
 }  // namespace

@@ -27,7 +27,9 @@ void fields(V& v, ParallelConfig& c) {
   v("test", c.files.test, "the same for the test split; empty: a fraction of the training pairs");
   v("source", c.source, "ending of the file with the sources; of a table the column");
   v("target", c.target, "ending of the file with the targets; of a table the column");
-  v("table", c.table, "each split is one table (CSV, TSV, JSON), not two files");
+  v("table", c.table,
+    "each split is one table (CSV, TSV, JSON), not two files; so is a file that `train` names as "
+    "it is");
   v("shared", c.shared, "one tokenizer for both sides; false: one for each");
   v("format", c.columns.format, "of a table: by its name, or one of these");
   v("separator", c.columns.separator, "of a table, between columns");
@@ -82,7 +84,8 @@ DataSource parallel_data_set() {
                   "what your data allows"}},
       [](const DataConfig& data, const ParallelConfig& config) {
         TextCorpus corpus = {.role = TextRole::translation, .shared = config.shared};
-        if (config.table) {
+        const auto named = std::filesystem::path(data.path) / config.files.train;
+        if (config.table || std::filesystem::is_regular_file(named)) {
           auto columns = config.columns;
           columns.text = config.source;
           columns.second = config.target;
