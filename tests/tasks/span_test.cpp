@@ -1,7 +1,10 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "longbow/data/samples/text_codec.h"
+#include "longbow/metrics/answers.h"
 #include "longbow/models/heads/span.h"
+#include "longbow/text/tokenizer/plain_tokenizers.h"
 #include "tests/support/tensor.h"
 #include "tests/tasks/samples.h"
 
@@ -105,6 +108,40 @@ TEST(Span, WantsAFirstAndALastPlace) {
   EXPECT_EQ(error_of([] { made("span", splits_of({{.tokens = {1}, .targets = {0}}}, 2), kModel); }),
             "objective span: the samples do not have a first and a last place; leave objective "
             "out, to take what the data is made for");
+}
+
+TEST(Span, EvaluationsCompareTheTextsToo) {
+  auto splits = splits_of(kQuestions);
+  const auto codec = std::make_shared<TextCodec>(
+      character_tokenizer("abcdefghij", {"[PAD]", "[UNK]", "[SEP]"}, "[UNK]"));
+  splits.codec = codec;
+  splits.vocabulary = codec->vocabulary();
+  splits.symbols = codec->symbols();
+  const auto task = made("span", splits, kModel);
+  const auto batch = batch_of(*task, 8);
+  task->model().train();
+  EXPECT_FALSE(task->run(batch, {}).sums.contains("text_f1"));
+  task->model().eval();
+  const auto got = task->run(batch, {});
+  const auto predictions = task->predict(batch, {});
+  metrics::AnswerSums want;
+  for (int64_t b = 0; b < 2; ++b) {
+    const auto from = batch.targets[b][0].item<int64_t>(),
+               last = batch.targets[b][1].item<int64_t>();
+    std::vector<int64_t> ids;
+    for (auto at = from; at <= last; ++at) ids.push_back(batch.tokens[b][at].item<int64_t>());
+    const std::vector<std::string> references = {codec->decode(ids)};
+    want.add(metrics::score_answer(
+        as_string(*predictions[static_cast<size_t>(b)].find("answer"), "answer"), references,
+        metrics::AnswerRules::squad1));
+  }
+  EXPECT_EQ(value_of(got, "text_exact"), want.exact);
+  EXPECT_NEAR(value_of(got, "text_f1"), want.f1, 1e-12);
+  const auto metrics = task->metrics(got.sums);
+  ASSERT_EQ(metrics.size(), 5u);
+  EXPECT_EQ(metrics[3].name, "text_exact_match");
+  EXPECT_EQ(metrics[4].name, "text_f1");
+  EXPECT_NEAR(metrics[4].value, want.mean().f1, 1e-12);
 }
 
 }  // namespace

@@ -36,7 +36,8 @@ DataSource korquad_data_set() {
        .files = {"KorQuAD_v1.0_train.json", kDev},
        .recipe = {"{task: korquad, data: {path: ., max_tokens: 256, tokenizer: "
                   "{vocabulary: 8000, lowercase: false}, korquad: {train: "
-                  "KorQuAD_v1.0_dev.json}}, model: {max_span: 16}, train: {max_steps: 200, "
+                  "KorQuAD_v1.0_dev.json}}, model: {max_span: 16, answers: korquad}, train: "
+                  "{max_steps: 200, "
                   "batch_size: 16, learning_rate: 1e-3}}",
                   "an exact match of 0.7 %: next to nothing, from the dev file alone"},
        .origin = {.licence = "CC BY-ND 2.0 KR",

@@ -1,6 +1,8 @@
 #include <ATen/ATen.h>
 
 #include "longbow/data/samples/joined.h"
+#include "longbow/data/samples/text_codec.h"
+#include "longbow/metrics/answers.h"
 #include "longbow/models/heads/span.h"
 #include "longbow/tasks/objectives.h"
 #include "longbow/tasks/prediction.h"
@@ -12,11 +14,15 @@ namespace {
 struct SpanConfig {
   EncoderConfig encoder = {};
   int64_t max_span = 30;
+  metrics::AnswerRules answers = metrics::AnswerRules::squad1;
 };
 template <class V>
 void fields(V& v, SpanConfig& c) {
   fields(v, c.encoder);
   v("max_span", c.max_span, "tokens of the longest span that is guessed; 0 = any", at_least(0));
+  v("answers", c.answers,
+    "how evaluations compare the texts of two spans: F1 over words without articles, or over "
+    "characters");
 }
 
 // Samples are sequences, or pairs of a question and a context in which the answer stands.
@@ -36,9 +42,13 @@ class Span : public TaskOf<SpanConfig, SpanModel> {
   }
 
   std::vector<Metric> metrics(const Tensors& sums) const override {
-    return {{"exact_match", mean_of(sums, "exact", "count")},
-            {"f1", mean_of(sums, "f1", "count")},
-            {"loss", mean_of(sums, "loss", "weight"), false}};
+    std::vector<Metric> all = {{"exact_match", mean_of(sums, "exact", "count")},
+                               {"f1", mean_of(sums, "f1", "count")},
+                               {"loss", mean_of(sums, "loss", "weight"), false}};
+    if (!sums.contains("text_f1")) return all;
+    all.push_back({"text_exact_match", mean_of(sums, "text_exact", "count")});
+    all.push_back({"text_f1", mean_of(sums, "text_f1", "count")});
+    return all;
   }
   Node model_card() const override {
     return card("longbow_span", {{"vocabulary", splits_.vocabulary}});
@@ -82,12 +92,31 @@ class Span : public TaskOf<SpanConfig, SpanModel> {
     const auto guessed = best_spans(logits.detach(), config_.max_span);
     const auto exact = (guessed == batch.targets).all(1).to(at::kDouble);
     const auto count = answered.sum();
-    return {loss,
-            {{"loss", loss.detach()},
-             {"weight", count},
-             {"count", count},
-             {"exact", (exact * answered).sum()},
-             {"f1", (span_f1(guessed, batch.targets) * answered).sum()}}};
+    Outcome outcome = {loss,
+                       {{"loss", loss.detach()},
+                        {"weight", count},
+                        {"count", count},
+                        {"exact", (exact * answered).sum()},
+                        {"f1", (span_f1(guessed, batch.targets) * answered).sum()}}};
+    if (splits_.codec && !model_->is_training()) compare_texts(batch, guessed, outcome.sums);
+    return outcome;
+  }
+  // The texts of the spans, as evaluation scripts compare them.
+  void compare_texts(const Batch& batch, const Tensor& guessed, Tensors& sums) const {
+    const auto tokens = batch.tokens.cpu(), guesses = guessed.cpu(), wanted = batch.targets.cpu();
+    const auto text = [&](int64_t b, const Tensor& span) {
+      const auto first = span[0].item<int64_t>(), last = span[1].item<int64_t>();
+      const auto ids = tokens[b].narrow(0, first, last - first + 1).contiguous();
+      return splits_.codec->decode({ids.data_ptr<int64_t>(), static_cast<size_t>(ids.numel())});
+    };
+    metrics::AnswerSums sum;
+    for (int64_t b = 0; b < batch.samples; ++b) {
+      if ((wanted[b] == kIgnore).any().item<bool>()) continue;
+      const std::vector<std::string> references = {text(b, wanted[b])};
+      sum.add(metrics::score_answer(text(b, guesses[b]), references, config_.answers));
+    }
+    sums["text_exact"] = at::scalar_tensor(sum.exact, at::kDouble);
+    sums["text_f1"] = at::scalar_tensor(sum.f1, at::kDouble);
   }
   // [B, N]: real tokens, of the context where there is a question.
   static Tensor answerable(const Batch& batch) {
