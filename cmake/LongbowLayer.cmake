@@ -1,7 +1,7 @@
 # longbow_layer(NAME [USES layer...] [ROOMS folder...] [TORCH] [PLAIN room...])
 # An object library of every source below longbow/NAME. USES is the whole of what its files may include,
 # together with what those layers use; every layer may use core. A layer with ROOMS keeps all its files in them.
-# In a layer with TORCH, the rooms named as PLAIN do not see LibTorch.
+# In a layer with TORCH, the rooms named as PLAIN include nothing of LibTorch and compile without its precompiled header.
 function(longbow_layer name)
   cmake_parse_arguments(layer "TORCH" "" "USES;ROOMS;PLAIN" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/longbow/${name}/*.cpp)

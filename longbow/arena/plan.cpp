@@ -10,7 +10,6 @@
 #include "longbow/core/folder.h"
 
 namespace longbow::arena {
-namespace {
 
 std::string label_of(const Node& mechanism) {
   if (const auto* label = mechanism.find("label")) return as_string(*label, "label");
@@ -22,6 +21,8 @@ Node attention_of(const Node& mechanism) {
   std::erase_if(options.entries, [](const auto& entry) { return entry.first == "label"; });
   return options;
 }
+
+namespace {
 
 void check_chosen(const std::vector<std::string>& chosen, const std::vector<std::string>& known,
                   const char* flag) {

@@ -34,7 +34,7 @@ template <class V>
 void fields(V& v, PublishedScores& c) {
   v("task", c.task, "one of the arena's tasks");
   v("metric", c.metric, "that of the scores; another one than that of the cells is not shown");
-  v("label", c.label, "stands behind the name of each mechanism");
+  v("label", c.label, "added after the name of each mechanism");
   v("cite", c.cite, "where they were published");
   v("scores", c.scores, "a number for each mechanism, fractions of 1 where the metric is one");
 }
@@ -45,6 +45,11 @@ struct PublishedRow {
 };
 // UserError at its place for a task that the arena does not have, and for what is missing.
 std::vector<PublishedRow> published_rows(const ArenaConfig& arena);
+
+// Of an entry of `mechanisms`: its label, or else the mechanism's name, and what is left without
+// it.
+std::string label_of(const Node& mechanism);
+Node attention_of(const Node& mechanism);
 
 struct ArenaCell {
   std::string task, label;

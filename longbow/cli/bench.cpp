@@ -11,6 +11,7 @@
 
 #include "longbow/arena/gate.h"
 #include "longbow/arena/growth.h"
+#include "longbow/arena/plan.h"
 #include "longbow/attention/mechanism.h"
 #include "longbow/cli/commands.h"
 #include "longbow/cli/device.h"
@@ -184,12 +185,9 @@ std::vector<Subject> subjects(const BenchCommand& command) {
   add("softmax", "softmax", "");
   add("softmax_naive", "softmax", "{form: naive}");
   for (const auto& text : command.configured) {
-    auto options = parse_yaml(text, "--mechanism");
-    const auto* label = options.find("label");
-    const auto name = label ? as_string(*label, "label") : mechanism_of(options).name;
-    if (label) std::erase_if(options.entries, [](const auto& e) { return e.first == "label"; });
-    (void)mechanism_of(options);  // refuses what is not one
-    all.push_back({name, options});
+    const auto mechanism = parse_yaml(text, "--mechanism");
+    all.push_back({arena::label_of(mechanism), arena::attention_of(mechanism)});
+    (void)mechanism_of(all.back().options);  // refuses what is not one
   }
   const auto& chosen = command.mechanisms;
   if (chosen.empty() && !command.configured.empty()) return all;

@@ -33,7 +33,7 @@ struct TaskOptions {
 struct Outcome {
   Tensor loss;   // the sum over what is counted, with its gradient
   Tensors sums;  // what metrics are made of, to be added up over batches: "loss", "weight", …
-  // For metrics that need every sample: rows to be put one behind another over the batches of an
+  // For metrics that need every sample: rows to be concatenated over the batches of an
   // evaluation. They are given to metrics() with the sums.
   Tensors rows = {};
 };

@@ -46,6 +46,12 @@ TEST(Pretrain, IsTheSameRunWithAnotherObjective) {
   EXPECT_EQ(first.train.max_steps, 5);
   EXPECT_EQ(first.train.optimizer.learning_rate, 1e-2);
   EXPECT_EQ(first.train.sampler.batch_size, 8);
+  config.train.sampler.batch_tokens = 512;
+  EXPECT_EQ(pretraining_of(config).train.sampler.batch_tokens, 512);
+  config.pretrain.batch_size = 4;
+  EXPECT_EQ(pretraining_of(config).train.sampler.batch_tokens, 0) << "its own size counts";
+  config.pretrain.batch_tokens = 64;
+  EXPECT_EQ(pretraining_of(config).train.sampler.batch_tokens, 64);
   EXPECT_EQ(first.seed, config.seed);
   EXPECT_EQ(to_json(first.model),
             R"({"width":16,"layers":1,"init":"xavier","masking":{"fraction":0.3}})");

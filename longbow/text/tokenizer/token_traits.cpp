@@ -12,7 +12,7 @@ bool is_of_a_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || static_cast<unsigned char>(c) > 127;
 }
 
-// What decoding adds for a token that stands behind another one.
+// What decoding adds for a token after another one.
 class Joiner {
  public:
   explicit Joiner(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {

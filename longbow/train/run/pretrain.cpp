@@ -32,6 +32,7 @@ RunConfig pretraining_of(const RunConfig& config) {
   lay_over(train.optimizer.weight_decay, own.weight_decay);
   lay_over(train.schedule.warmup_steps, own.warmup_steps);
   lay_over(train.sampler.batch_size, own.batch_size);
+  if (own.batch_size) train.sampler.batch_tokens = 0;
   lay_over(train.sampler.batch_tokens, own.batch_tokens);
   lay_over(train.evaluate_every, own.evaluate_every);
   lay_over(train.checkpoint_every, own.checkpoint_every);
