@@ -10,7 +10,7 @@
 #include <ATen/ATen.h>
 
 #include "longbow/attention/h1d/clusters.h"
-#include "longbow/attention/h1d/partial_softmax.h"
+#include "longbow/nn/softmax/partial_softmax.h"
 #include "longbow/attention/h1d/sibling_blocks.h"
 #include "longbow/attention/mechanism.h"
 #include "longbow/nn/softmax/softmax.h"

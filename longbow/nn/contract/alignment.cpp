@@ -13,4 +13,9 @@ Tensor Alignment::moved(const Tensor& x, const Tensor& order) {
   return x.dim() == 2 ? x.gather(1, order) : x.gather(1, order.unsqueeze(-1).expand_as(x));
 }
 
+Tensor Alignment::places(const Tensor& before) const {
+  if (!before.defined()) return before;
+  return back_.gather(1, before.clamp_min(0)).masked_fill(before < 0, -1);
+}
+
 }  // namespace longbow

@@ -56,6 +56,7 @@ Tensor MixerImpl::operator()(const Tensor& x, Context& context) {
   } else {
     aligned.positions = keys.forth(context.positions);
     aligned.mask.query_keep = keys.forth(query_keep);
+    aligned.mask.globals = keys.places(given.globals);
     y = keys.back(mix(keys.forth(x), aligned));
   }
   aligned.mask = context.mask;

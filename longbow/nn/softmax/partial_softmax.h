@@ -13,6 +13,9 @@ struct PartialSoftmax {
 
   // scores [..., N, M], visible bool that broadcasts to them, v [..., M, D].
   static PartialSoftmax over(const Tensor& scores, const Tensor& visible, const Tensor& v);
+  // Of a part that was read already: out [..., N, D] and the logarithm of its sum of weights [...,
+  // N], -infinity where no key was visible.
+  static PartialSoftmax of(const Tensor& out, const Tensor& log_sum);
   PartialSoftmax operator+(const PartialSoftmax& other) const;
   Tensor mean() const;  // [..., N, D], zero where no key was visible
 };

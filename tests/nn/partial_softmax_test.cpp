@@ -1,6 +1,7 @@
-#include "longbow/attention/h1d/partial_softmax.h"
+#include "longbow/nn/softmax/partial_softmax.h"
 
 #include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include "longbow/nn/softmax/softmax.h"
 #include "tests/support/tensor.h"
@@ -26,6 +27,28 @@ TEST(PartialSoftmax, PartsAddUpToTheWhole) {
   const auto got = (part(0, 2) + part(2, 6) + part(8, 1)).mean();
   EXPECT_NEAR_TENSOR(got, want, tolerance(at::kDouble));
   EXPECT_NEAR_TENSOR(slope(got), slope(want), tolerance(at::kDouble));
+}
+
+TEST(PartialSoftmax, APartMayHaveBeenReadAlready) {
+  const auto scores = (random_normal({2, 5, 9}, 1) * 50).requires_grad_();
+  const auto v = random_normal({2, 9, 3}, 2), weights = random_normal({2, 5, 3}, 3);
+  const auto visible = random_normal({2, 5, 9}, 4) > 0.9;
+  const auto part = [&](int64_t first, int64_t count, bool read) {
+    const auto s = scores.narrow(2, first, count), seen = visible.narrow(2, first, count),
+               rows = v.narrow(1, first, count);
+    if (!read) return PartialSoftmax::over(s, seen, rows);
+    const auto hidden = s.masked_fill(seen.logical_not(), -INFINITY);
+    return PartialSoftmax::of(masked_softmax(s, seen).matmul(rows), hidden.logsumexp(-1));
+  };
+  const auto slope = [&](const Tensor& y) {
+    return torch::autograd::grad({(y * weights).sum()}, {scores})[0];
+  };
+  for (const bool other : {false, true}) {
+    const auto want = masked_softmax(scores, visible).matmul(v);
+    const auto got = (part(0, 6, true) + part(6, 3, other)).mean();
+    EXPECT_NEAR_TENSOR(got, want, tolerance(at::kDouble));
+    EXPECT_NEAR_TENSOR(slope(got), slope(want), tolerance(at::kDouble));
+  }
 }
 
 TEST(PartialSoftmax, NothingVisibleIsZeroAndAddsNothing) {

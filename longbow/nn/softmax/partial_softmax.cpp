@@ -1,4 +1,4 @@
-#include "longbow/attention/h1d/partial_softmax.h"
+#include "longbow/nn/softmax/partial_softmax.h"
 
 #include <ATen/ATen.h>
 
@@ -7,17 +7,31 @@
 #include "longbow/nn/contract/context.h"
 
 namespace longbow {
+namespace {
+
+// The least finite number where nothing is visible, so that exp(-inf - top) = 0.
+Tensor finite_top(const Tensor& largest) {
+  const double least = largest.scalar_type() == at::kDouble ? std::numeric_limits<double>::lowest()
+                                                            : std::numeric_limits<float>::lowest();
+  return largest.detach().clamp_min(least);
+}
+
+}  // namespace
 
 PartialSoftmax PartialSoftmax::over(const Tensor& scores, const Tensor& visible, const Tensor& v) {
   const auto type = wide(scores);
   const auto seen =
       scores.to(type).masked_fill(visible.logical_not(), -std::numeric_limits<double>::infinity());
-  // The least finite number where nothing is visible, so that exp(-inf - top) = 0.
-  const double least = type == at::kDouble ? std::numeric_limits<double>::lowest()
-                                           : std::numeric_limits<float>::lowest();
-  const auto largest = seen.detach().amax(-1, true).clamp_min(least);
+  const auto largest = finite_top(seen.amax(-1, true));
   const auto weights = (seen - largest).exp();
   return {largest, weights.sum(-1, true), weights.matmul(v.to(type))};
+}
+
+PartialSoftmax PartialSoftmax::of(const Tensor& out, const Tensor& log_sum) {
+  const auto logarithm = log_sum.to(wide(log_sum)).unsqueeze(-1);
+  const auto top = finite_top(logarithm);
+  const auto total = (logarithm - top).exp();  // 1, or 0 where no key was visible
+  return {top, total, out.to(total.scalar_type()) * total};
 }
 
 PartialSoftmax PartialSoftmax::operator+(const PartialSoftmax& other) const {

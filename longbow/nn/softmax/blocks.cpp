@@ -1,0 +1,44 @@
+#include "longbow/nn/softmax/blocks.h"
+
+#include <ATen/ATen.h>
+
+#include "longbow/core/seed.h"
+
+namespace longbow {
+
+BlockPairs near_blocks(int64_t tokens, int64_t block, int64_t back, int64_t ahead,
+                       at::Device device) {
+  const auto options = at::TensorOptions(at::kLong).device(device);
+  const int64_t blocks = (tokens + block - 1) / block;
+  const int64_t first = -std::min(back, blocks - 1), last = std::min(ahead, blocks - 1);
+  const auto columns =
+      at::arange(blocks, options).unsqueeze(1) + at::arange(first, last + 1, options);
+  return {block, block,
+          columns.masked_fill(columns >= blocks, -1).clamp_min(-1).view({1, 1, blocks, -1})};
+}
+
+BlockPairs all_keys_in_blocks(int64_t queries, int64_t block, int64_t keys, at::Device device) {
+  const auto options = at::TensorOptions(at::kLong).device(device);
+  return {block, std::max<int64_t>(keys, 1),
+          at::zeros({1, 1, (queries + block - 1) / block, 1}, options)};
+}
+
+Tensor kept_keys(const Tensor& keep) {
+  return keep.defined() ? keep.unsqueeze(1) : keep;
+}
+
+PartialSoftmax read_blocks(const Tensor& q, const Tensor& k, const Tensor& v,
+                           const BlockPairs& pairs, const Visibility& visibility,
+                           const Weighing& weighing, const Context& context, const Tensor& bias) {
+  DroppedWeights dropped;
+  if (weighing.training && weighing.dropout > 0) {
+    const auto site = weighing.path + ".dropout";
+    TORCH_CHECK(context.random.key.defined(), site,
+                ": random numbers wanted, but the context has no random key");
+    dropped = {context.random.key, hash_name(site), weighing.dropout};
+  }
+  const auto read = block_softmax(q, k, v, pairs, visibility, bias, dropped);
+  return PartialSoftmax::of(read.out, read.log_sum);
+}
+
+}  // namespace longbow

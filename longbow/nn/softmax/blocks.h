@@ -1,0 +1,24 @@
+#pragma once
+// Softmax attention over blocks of tokens, as mechanisms use it.
+#include "longbow/nn/softmax/partial_softmax.h"
+#include "longbow/nn/softmax/softmax.h"
+#include "longbow/ops/block_softmax.h"
+
+namespace longbow {
+
+// Every block reads its own, `back` blocks before it and `ahead` blocks after it.
+BlockPairs near_blocks(int64_t tokens, int64_t block, int64_t back, int64_t ahead,
+                       at::Device device);
+// Every block of queries reads all keys, which are one block.
+BlockPairs all_keys_in_blocks(int64_t queries, int64_t block, int64_t keys, at::Device device);
+
+// keep [B, M] as Visibility has it; undefined stays so.
+Tensor kept_keys(const Tensor& keep);  // [B, 1, M]
+
+// What the listed keys say, so that parts over other keys can be added. q is scaled already.
+PartialSoftmax read_blocks(const Tensor& q, const Tensor& k, const Tensor& v,
+                           const BlockPairs& pairs, const Visibility& visibility,
+                           const Weighing& weighing, const Context& context,
+                           const Tensor& bias = {});
+
+}  // namespace longbow

@@ -1,0 +1,189 @@
+#include "longbow/ops/block_softmax.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <optional>
+
+#include "longbow/ops/philox.h"
+
+namespace longbow {
+namespace {
+
+using at::Tensor;
+using torch::autograd::AutogradContext, torch::autograd::variable_list;
+
+// Tokens [B, H, N, D] in blocks, of which the last is filled up with zeros: [B, H, U, block, D].
+Tensor in_blocks(const Tensor& x, int64_t block) {
+  const int64_t n = x.size(2), missing = (block - n % block) % block;
+  return at::constant_pad_nd(x, {0, 0, 0, missing}).unflatten(2, {-1, block});
+}
+Tensor together(const Tensor& x, int64_t tokens) {
+  return x.flatten(2, 3).narrow(2, 0, tokens);
+}
+
+// The listed blocks of keys beside each other, and back.
+struct Listed {
+  int64_t block;
+  Tensor columns;  // [b, h, U, S], no negative ones
+
+  // For tensors with b' batches and h' heads: [b' h' U S], rows of [b' h' blocks, ...].
+  Tensor rows(int64_t batch, int64_t heads, int64_t blocks) const {
+    const auto all = columns.expand({batch, heads, -1, -1});
+    return (all + at::arange(batch * heads, columns.options()).view({batch, heads, 1, 1}) * blocks)
+        .flatten();
+  }
+  // [b', h', M, D] -> [b', h', U, S block, D]; b' and h' are 1 or those of the columns, or the
+  // columns have 1.
+  Tensor gathered(const Tensor& x) const {
+    const int64_t b = std::max(x.size(0), columns.size(0)),
+                  h = std::max(x.size(1), columns.size(1));
+    const auto blocks = in_blocks(x.expand({b, h, -1, -1}), block);
+    return blocks.flatten(0, 2)
+        .index_select(0, rows(b, h, blocks.size(2)))
+        .view({b, h, columns.size(2), columns.size(3) * block, x.size(3)});
+  }
+  // The sum of gathered rows by where they came from, for x of these sizes: [B, H, M, D].
+  Tensor scattered(const Tensor& rows_of_tiles, at::IntArrayRef sizes) const {
+    const int64_t b = sizes[0], h = sizes[1], m = sizes[2], d = sizes[3];
+    const int64_t blocks = (m + block - 1) / block;
+    return at::zeros({b * h * blocks, block, d}, rows_of_tiles.options())
+        .index_add_(0, rows(b, h, blocks), rows_of_tiles.reshape({-1, block, d}))
+        .view({b, h, blocks * block, d})
+        .narrow(2, 0, m);
+  }
+};
+
+// What is the same for both passes.
+struct Plan : torch::CustomClassHolder {
+  Plan(const BlockPairs& p, const Visibility& v, const DroppedWeights& d)
+      : pairs(p), visibility(v), dropped(d) {}
+  BlockPairs pairs;
+  Visibility visibility;
+  DroppedWeights dropped;
+
+  Listed listed() const { return {pairs.key_block, pairs.columns.clamp_min(0)}; }
+  // [.., N] or [.., M] as [.., U, query_block, 1] and [.., U, 1, S key_block].
+  Tensor of_queries(const Tensor& x) const { return in_blocks(x.unsqueeze(-1), pairs.query_block); }
+  Tensor of_keys(const Tensor& x) const {
+    return listed().gathered(x.unsqueeze(-1)).transpose(-2, -1);
+  }
+  Tensor numbered(int64_t tokens) const {
+    return at::arange(tokens, pairs.columns.options()).view({1, 1, tokens});
+  }
+
+  // [b, h, U, query_block or 1, S key_block] bool.
+  Tensor visible(int64_t n, int64_t m) const {
+    const auto& rule = visibility;
+    const auto offset = at::arange(pairs.key_block, pairs.columns.options());
+    const auto index = (pairs.columns.unsqueeze(-1) * pairs.key_block + offset).flatten(-2);
+    auto seen = (index >= 0).logical_and(index < m).unsqueeze(-2);  // [b, h, U, 1, S key_block]
+    if (rule.keep.defined()) seen = seen.logical_and(of_keys(rule.keep));
+    if (rule.query_groups.defined())
+      seen = seen.logical_and(of_queries(rule.query_groups) == of_keys(rule.key_groups));
+    if (rule.back == Visibility::kAll && rule.ahead == Visibility::kAll && rule.self) return seen;
+    const auto i = of_queries(rule.query_positions.defined() ? rule.query_positions : numbered(n));
+    const auto j = rule.key_positions.defined() ? of_keys(rule.key_positions) : index.unsqueeze(-2);
+    const auto distance = i - j;
+    if (rule.back != Visibility::kAll) seen = seen.logical_and(distance <= rule.back);
+    if (rule.ahead != Visibility::kAll) seen = seen.logical_and(distance >= -rule.ahead);
+    return rule.self ? seen : seen.logical_and(distance != 0);
+  }
+  // Of visible pairs; -infinity for others. [B, H, U, query_block, S key_block].
+  Tensor scores(const Tensor& queries, const Tensor& keys, const Tensor& bias, int64_t n,
+                int64_t m) const {
+    const auto type = queries.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+    auto s = queries.matmul(keys.transpose(-2, -1)).to(type);
+    if (bias.defined()) s = s + bias;
+    return s.masked_fill_(visible(n, m).logical_not(), -std::numeric_limits<double>::infinity());
+  }
+  // 1 / (1 - rate) where a weight stays, 0 where not; undefined when none is dropped.
+  Tensor kept(const Tensor& weights) const {
+    if (dropped.rate == 0) return {};
+    return philox_uniform(dropped.key, dropped.site, weights.sizes())
+        .ge(dropped.rate)
+        .to(weights.scalar_type())
+        .mul_(1 / (1 - dropped.rate));
+  }
+};
+
+// Weights relative to their sum; of rows that see nothing all are zero.
+Tensor weights_of(const Tensor& scores, const Tensor& log_sum) {
+  return (scores - log_sum.masked_fill(log_sum.isneginf(), 0)).exp_();
+}
+
+struct Function : torch::autograd::Function<Function> {
+  static variable_list forward(AutogradContext* context, const Tensor& q, const Tensor& k,
+                               const Tensor& v, const std::optional<Tensor>& given,
+                               const c10::intrusive_ptr<Plan>& plan) {
+    const int64_t n = q.size(2);
+    const auto bias = given.value_or(Tensor());
+    const auto listed = plan->listed();
+    const auto s =
+        plan->scores(in_blocks(q, plan->pairs.query_block), listed.gathered(k), bias, n, k.size(2));
+    const auto sums = s.logsumexp(-1, true);
+    auto weights = weights_of(s, sums);
+    if (const auto kept = plan->kept(weights); kept.defined()) weights = weights * kept;
+    const auto out = together(weights.to(v.scalar_type()).matmul(listed.gathered(v)), n);
+    const auto log_sum = together(sums, n).squeeze(-1);
+    context->save_for_backward({q, k, v, bias, log_sum});
+    context->saved_data["plan"] = at::IValue::make_capsule(plan);
+    return {out, log_sum};
+  }
+
+  // With w the weights and g = d out: dv = w^T g, ds = w (g v^T - sum_j w g v^T + d log_sum).
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    TORCH_CHECK(!at::GradMode::is_enabled(), "block_softmax has no second derivative");
+    const auto plan =
+        c10::static_intrusive_pointer_cast<Plan>(context->saved_data["plan"].toCapsule());
+    const auto saved = context->get_saved_variables();
+    const auto &q = saved[0], &k = saved[1], &v = saved[2], &bias = saved[3];
+    const int64_t block = plan->pairs.query_block, n = q.size(2);
+    const auto listed = plan->listed();
+    const auto rows = [&](const Tensor& x) { return in_blocks(x.unsqueeze(-1), block); };
+    const auto queries = in_blocks(q, block), keys = listed.gathered(k);
+    const auto weights =
+        weights_of(plan->scores(queries, keys, bias, n, k.size(2)), rows(saved[4]));
+    const auto type = weights.scalar_type();
+    const auto kept = plan->kept(weights);
+    const auto g = in_blocks(gradients[0].defined()
+                                 ? gradients[0]
+                                 : at::zeros_like(v.narrow(2, 0, 1)).expand({-1, -1, n, -1}),
+                             block);
+    const auto dv =
+        (kept.defined() ? weights * kept : weights).to(v.scalar_type()).transpose(-2, -1).matmul(g);
+    auto dweights = g.matmul(listed.gathered(v).transpose(-2, -1)).to(type);
+    if (kept.defined()) dweights = dweights * kept;
+    auto shift = -(dweights * weights).sum(-1, true);
+    if (gradients[1].defined()) shift = shift + rows(gradients[1]);
+    const auto wide_ds = weights * (dweights + shift);
+    const auto ds = wide_ds.to(q.scalar_type());
+    const auto dk = ds.transpose(-2, -1).matmul(queries);
+    return {together(ds.matmul(keys), n),
+            listed.scattered(dk.to(type), k.sizes()).to(k.scalar_type()),
+            listed.scattered(dv.to(type), v.sizes()).to(v.scalar_type()),
+            bias.defined() ? wide_ds.sum_to_size(bias.sizes()).to(bias.scalar_type()) : Tensor(),
+            Tensor()};
+  }
+};
+
+}  // namespace
+
+BlockSoftmax block_softmax(const Tensor& q, const Tensor& k, const Tensor& v,
+                           const BlockPairs& pairs, const Visibility& visibility,
+                           const Tensor& bias, const DroppedWeights& dropped) {
+  TORCH_CHECK(q.dim() == 4 && k.dim() == 4 && v.dim() == 4 && q.size(3) == k.size(3) &&
+                  k.size(2) == v.size(2),
+              "block_softmax: q is ", q.sizes(), ", k ", k.sizes(), ", v ", v.sizes());
+  const int64_t block = pairs.query_block;
+  TORCH_CHECK(block > 0 && pairs.key_block > 0, "block_softmax: blocks of ", block, " queries and ",
+              pairs.key_block, " keys");
+  TORCH_CHECK(pairs.columns.dim() == 4 && pairs.columns.size(2) == (q.size(2) + block - 1) / block,
+              "block_softmax: columns are ", pairs.columns.sizes(), " for ", q.size(2),
+              " queries in blocks of ", block);
+  const auto results = Function::apply(q, k, v, bias.defined() ? std::optional(bias) : std::nullopt,
+                                       c10::make_intrusive<Plan>(pairs, visibility, dropped));
+  return {results[0], results[1]};
+}
+
+}  // namespace longbow

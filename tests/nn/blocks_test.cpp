@@ -1,0 +1,49 @@
+#include "longbow/nn/softmax/blocks.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/tensor.h"
+
+namespace longbow {
+namespace {
+
+TEST(Blocks, ABlockIsNearItsNeighbours) {
+  const auto pairs = near_blocks(13, 4, 1, 2, at::kCPU);
+  EXPECT_EQ(pairs.query_block, 4);
+  EXPECT_EQ(pairs.key_block, 4);
+  const auto want = at::tensor({-1, 0, 1, 2, 0, 1, 2, 3, 1, 2, 3, -1, 2, 3, -1, -1}, at::kLong);
+  EXPECT_TRUE(at::equal(pairs.columns, want.view({1, 1, 4, 4}))) << pairs.columns;
+  EXPECT_EQ(near_blocks(4, 4, 3, 3, at::kCPU).columns.sizes(), at::IntArrayRef({1, 1, 1, 1}));
+}
+
+TEST(Blocks, PartsOverOtherKeysAddUp) {
+  const auto q = random_normal({2, 2, 11, 3}, 1), k = random_normal({2, 2, 11, 3}, 2),
+             v = random_normal({2, 2, 11, 3}, 3);
+  const auto keep = random_normal({2, 11}, 4) > -1;
+  const Visibility real = {.keep = kept_keys(keep)};
+  const auto read = [&](Visibility visibility) {
+    visibility.keep = real.keep;
+    return read_blocks(q, k, v, all_keys_in_blocks(11, 4, 11, at::kCPU), visibility, {}, {});
+  };
+  const auto want = masked_softmax(q.matmul(k.transpose(-2, -1)), visible_keys(keep)).matmul(v);
+  EXPECT_NEAR_TENSOR(
+      (read({.back = 2, .ahead = 3}) + read({.ahead = -3}) + read({.back = -4})).mean(), want,
+      tolerance(at::kDouble));
+}
+
+TEST(Blocks, DroppingNeedsARandomKey) {
+  const auto x = random_normal({1, 1, 4, 2}, 1);
+  const Weighing weighing = {.dropout = 0.5, .training = true, .path = "here"};
+  EXPECT_NE(error_of([&] {
+              read_blocks(x, x, x, near_blocks(4, 2, 0, 0, at::kCPU), {}, weighing, {});
+            }).find("here.dropout: random numbers wanted, but the context has no random key"),
+            std::string::npos);
+  const Context context = {.random = Random::from_seed(3)};
+  const auto y = read_blocks(x, x, x, near_blocks(4, 2, 0, 0, at::kCPU), {}, weighing, context);
+  EXPECT_FALSE(at::equal(
+      y.mean(), read_blocks(x, x, x, near_blocks(4, 2, 0, 0, at::kCPU), {}, {}, {}).mean()));
+}
+
+}  // namespace
+}  // namespace longbow
