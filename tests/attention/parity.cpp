@@ -121,6 +121,13 @@ Mask mask_of(const Case& c) {
     mask.keep = c.tensors.at("keep").to(at::kBool);
     mask.ragged = true;
   }
+  if (c.has("global_tokens")) {  // [B, N] of 0 and 1
+    const auto chosen = c.tensors.at("global_tokens").to(at::kLong);
+    const auto most = chosen.sum(1).max().item<int64_t>();
+    const auto first =
+        chosen.argsort(/*stable=*/true, /*dim=*/1, /*descending=*/true).narrow(1, 0, most);
+    mask.globals = first.masked_fill(chosen.gather(1, first) == 0, -1);
+  }
   if (c.has("query_keep")) mask.query_keep = c.tensors.at("query_keep").to(at::kBool);
   return mask;
 }

@@ -1,0 +1,288 @@
+// Sliding windows and global tokens (Longformer: The Long-Document Transformer, 2020,
+// arXiv:2004.05150). A query i reads
+//   { i + d s : -W <= s <= W } and all global tokens,   d the dilation of its head,
+// in one softmax. A global token reads every token, with queries, keys and values of its own:
+//   y_g = softmax(q'_g K'^T / sqrt D) V'.
+// Causal: s <= 0, and global tokens no later than i; a global token reads those up to itself.
+// Exact when the window covers the sequence.
+#include <ATen/ATen.h>
+
+#include "longbow/attention/mechanism.h"
+#include "longbow/nn/softmax/band.h"
+#include "longbow/nn/softmax/blocks.h"
+
+namespace longbow {
+namespace {
+
+struct Config {
+  int64_t window = 64;
+  std::vector<int64_t> dilation = {1};
+  int64_t global_tokens = 1;
+  bool global_projections = true;
+  double dropout = 0;
+};
+template <class V>
+void fields(V& v, Config& c) {
+  v("window", c.window, "tokens that a query reads on each side", range(0, 65536));
+  v("dilation", c.dilation, "every how many tokens the window has one; head h has entry h mod size",
+    range(1, 4096));
+  v("global_tokens", c.global_tokens,
+    "so many tokens at the beginning read all and are read by all, besides those that the mask "
+    "names",
+    range(0, 4096));
+  v("global_projections", c.global_projections,
+    "global tokens read with queries, keys and values of their own");
+  v("dropout", c.dropout, "rate on the attention weights", range(0, 0.99));
+}
+
+// [B, H, N, D] at places [B, G] -> [B, H, G, D].
+Tensor rows_at(const Tensor& x, const Tensor& places) {
+  return x.gather(
+      2, places.clamp_min(0).unsqueeze(1).unsqueeze(-1).expand({-1, x.size(1), -1, x.size(3)}));
+}
+
+class Longformer : public ProjectedMixer {
+ public:
+  Longformer(const Site& site, const Config& config)
+      : ProjectedMixer(site),
+        config_(config),
+        path_(site.path),
+        scale_(1 / std::sqrt(static_cast<double>(site.shape.head()))) {
+    const int64_t width = site.shape.width, inner = site.shape.inner();
+    if (config.global_projections) {
+      global_query_ = linear(site, "global_query", width, inner);
+      global_key_ = linear(site, "global_key", width, inner);
+      global_value_ = linear(site, "global_value", width, inner);
+    }
+  }
+
+ protected:
+  Tensor mix(const Tensor& x, Context& context) override {
+    const auto heads = near_heads(x, context);
+    const auto places = global_places(x, context);  // [B, G], -1 = none
+    if (places.size(1) == 0) return merged(near(heads, context.mask.keep, context).mean().to(x.scalar_type()));
+    const auto real = real_globals(places, context.mask.keep);
+    const auto y = near(heads, without_globals(x, real, places, context.mask.keep), context) +
+                   far(heads, places, real, context);
+    return merged(with_global_rows(y.mean().to(x.scalar_type()), x, heads, places, real, context));
+  }
+
+  void open(State& state, int64_t lanes, int64_t capacity, Context&) override {
+    const auto& weight = query_->weight;
+    const int64_t width = weight.size(0) / heads_, first = config_.global_tokens;
+    const auto none = at::zeros({lanes, heads_, 0, width}, weight.options());
+    const int64_t reach = config_.window * *std::ranges::max_element(config_.dilation);
+    open_ring(state, {none, none, none, {}, {}},
+              std::max<int64_t>(std::min(reach + 1, capacity), 1));
+    if (first == 0) return;
+    for (const auto* name : {"first_keys", "first_values", "global_keys", "global_values"})
+      state.add(name, {lanes, heads_, first + 1, width}, weight.options());
+  }
+
+  Tensor grow(const Tensor& x, State& state, Context& context) override {
+    TORCH_CHECK(!context.mask.globals.defined(),
+                "longformer: while decoding, only the first tokens can be global; set "
+                "global_tokens");
+    return merged(in_pieces(
+        near_heads(x, context), context, ring_size(state),
+        [&](const Heads& piece, Context& inner) { return grow_piece(piece, state, inner); }));
+  }
+
+ private:
+  // Of all tokens, by the projections that windows use, or by those of global tokens.
+  Tensor projected(const Linear& linear, const Tensor& x) const {
+    return split_heads(linear(x), heads_);
+  }
+  Heads near_heads(const Tensor& x, const Context& context) const {
+    return {rotated(projected(*query_, x), context) * scale_, rotated(projected(*key_, x), context),
+            projected(*value_, x), x, x};
+  }
+  Tensor global_queries(const Tensor& x, const Context& context) const {
+    return rotated(projected(*global_query_, x), context) * scale_;
+  }
+  // Keys and values; queries are those of the windows.
+  Heads global_heads(const Heads& heads, const Context& context) const {
+    if (!config_.global_projections) return heads;
+    const auto& x = heads.x;
+    return {heads.q, rotated(projected(*global_key_, x), context), projected(*global_value_, x), x,
+            x};
+  }
+
+  Tensor global_places(const Tensor& x, const Context& context) const {
+    const int64_t first = std::min(config_.global_tokens, x.size(1));
+    const auto places =
+        at::arange(first, x.options().dtype(at::kLong)).unsqueeze(0).expand({x.size(0), -1});
+    const auto& named = context.mask.globals;
+    if (!named.defined()) return places;
+    return at::cat({places, named.masked_fill(named < first, -1)}, 1);
+  }
+  static Tensor real_globals(const Tensor& places, const Tensor& keep) {
+    const auto named = places >= 0;
+    return keep.defined() ? named.logical_and(keep.gather(1, places.clamp_min(0))) : named;
+  }
+  // Keys that stand in windows: real ones that are not global.
+  static Tensor without_globals(const Tensor& x, const Tensor& real, const Tensor& places,
+                                const Tensor& keep) {
+    const int64_t n = x.size(1);
+    const auto all =
+        keep.defined() ? keep : at::ones({x.size(0), n}, places.options().dtype(at::kBool));
+    return at::constant_pad_nd(all, {0, 1})
+        .scatter(1, places.masked_fill(real.logical_not(), n), false)
+        .narrow(1, 0, n);
+  }
+
+  // Tokens of the window. With a dilation, those of one residue stand beside each other first.
+  PartialSoftmax near(const Heads& heads, const Tensor& keep, const Context& context) const {
+    const int64_t n = heads.q.size(2), w = std::min(config_.window, n);
+    const int64_t block = std::min(std::max<int64_t>(w, kLeastBlock), n);
+    const bool causal = context.mask.causal;
+    const auto pairs = near_blocks(n, block, w > 0, w > 0 && !causal, heads.q.device());
+    Visibility visibility = {.back = w, .ahead = causal ? 0 : w, .keep = kept_keys(keep)};
+    if (!dilated())
+      return read_blocks(heads.q, heads.k, heads.v, pairs, visibility, weighing(), context);
+    const auto t = at::arange(n, pairs.columns.options()), d = dilations(t);  // [N], [1, H, 1]
+    const auto residue = t.remainder(d), step = t.floor_divide(d);
+    const auto order = (residue * n + step).argsort(-1, false);  // [1, H, N]
+    const auto sorted = [&](const Tensor& x) {
+      return x.gather(2, order.unsqueeze(-1).expand({x.size(0), -1, -1, x.size(3)}));
+    };
+    visibility.query_positions = visibility.key_positions = step.gather(2, order);
+    visibility.query_groups = visibility.key_groups = residue.gather(2, order);
+    if (keep.defined())
+      visibility.keep =
+          kept_keys(keep).expand({-1, heads_, -1}).gather(2, order.expand({keep.size(0), -1, -1}));
+    const auto read = read_blocks(sorted(heads.q), sorted(heads.k), sorted(heads.v), pairs,
+                                  visibility, weighing(), context);
+    const auto back = order.argsort(-1, false).unsqueeze(-1);
+    const auto in_time = [&](const Tensor& x) {
+      return x.gather(2, back.expand({x.size(0), -1, -1, x.size(3)}));
+    };
+    return {in_time(read.top), in_time(read.total), in_time(read.sum)};
+  }
+
+  PartialSoftmax far(const Heads& heads, const Tensor& places, const Tensor& real,
+                     const Context& context) const {
+    const auto pairs =
+        all_keys_in_blocks(heads.q.size(2), kRowsOfGlobals, places.size(1), heads.q.device());
+    const Visibility visibility = {.ahead = context.mask.causal ? 0 : Visibility::kAll,
+                                   .keep = kept_keys(real),
+                                   .key_positions = places.unsqueeze(1)};
+    auto own = weighing();
+    own.path += ".global_keys";
+    return read_blocks(heads.q, rows_at(heads.k, places), rows_at(heads.v, places), pairs,
+                       visibility, own, context);
+  }
+
+  // y with the rows of global tokens replaced by what these read.
+  Tensor with_global_rows(const Tensor& y, const Tensor& x, const Heads& heads,
+                          const Tensor& places, const Tensor& real, Context& context) const {
+    const int64_t n = x.size(1);
+    const auto of = global_heads(heads, context);
+    auto visible = visible_keys(context.mask.keep);
+    if (context.mask.causal) {
+      const auto past = at::arange(n, places.options()) <= places.unsqueeze(-1);  // [B, G, N]
+      visible = visible.defined() ? visible.logical_and(past.unsqueeze(1)) : past.unsqueeze(1);
+    }
+    auto own = weighing();
+    own.path += ".global_rows";
+    auto q = rows_at(heads.q, places);
+    if (config_.global_projections) {
+      Context there = context;
+      there.positions = places.clamp_min(0);
+      q = global_queries(x.gather(1, there.positions.unsqueeze(-1).expand({-1, -1, x.size(2)})),
+                         there);
+    }
+    const auto rows = softmax_read(q, of.k, of.v, visible, own, context);
+    const auto index = places
+                           .masked_fill(real.logical_not(), n)  // [B, 1, G, 1]
+                           .unsqueeze(1)
+                           .unsqueeze(-1);
+    return at::constant_pad_nd(y, {0, 0, 0, 1})
+        .scatter(2, index.expand_as(rows), rows.to(y.scalar_type()))
+        .narrow(2, 0, n);
+  }
+
+  // The first tokens stand before the ring; of those in the ring they are no part.
+  Tensor grow_piece(const Heads& heads, State& state, Context& context) const {
+    const int64_t first = config_.global_tokens;
+    const auto i = context.positions.unsqueeze(1).unsqueeze(-1);  // [B, 1, T, 1]
+    const Reach reach = [&](const Tensor& query, const Tensor& key) {
+      const auto d = dilations(query).unsqueeze(-1);  // [1, H, 1, 1]
+      const auto distance = query - key;
+      return (distance <= d * config_.window)
+          .logical_and(distance.remainder(d) == 0)
+          .logical_and(key >= first);
+    };
+    const auto recent = pass_ring(heads, state, reach, context);
+    if (first == 0)
+      return softmax_read(heads.q, recent.k, recent.v, recent.visible, weighing(), context);
+    const auto place = slots_of(heads, context, first).clamp_max(first);
+    const auto seen = at::arange(first + 1, i.options()) <= i;  // [B, 1, T, first + 1]
+    const auto there = seen.logical_and(at::arange(first + 1, i.options()) < first);
+    const auto write = [&](const char* name, const Tensor& rows) -> const Tensor& {
+      auto& lane = state.lane.at(name);
+      write_slots(lane, place, rows);
+      return lane;
+    };
+    const auto of = global_heads(heads, context);
+    const auto &keys = write("first_keys", heads.k), &values = write("first_values", heads.v);
+    const auto &own_keys = write("global_keys", of.k), &own_values = write("global_values", of.v);
+    const auto y = softmax_read(
+        heads.q, at::cat({keys, recent.k}, 2), at::cat({values, recent.v}, 2),
+        at::cat({there.expand({-1, heads_, -1, -1}), recent.visible}, 3), weighing(), context);
+    const auto q = config_.global_projections ? global_queries(heads.x, context) : heads.q;
+    const auto rows = softmax_read(q, own_keys, own_values, there, weighing(), context);
+    return at::where(i < first, rows, y);
+  }
+
+  bool dilated() const {
+    return std::ranges::any_of(config_.dilation, [](int64_t d) { return d > 1; });
+  }
+  // Of each head: [1, H, 1].
+  Tensor dilations(const Tensor& like) const {
+    const auto size = static_cast<int64_t>(config_.dilation.size());
+    auto all = at::ones({1, heads_, 1}, like.options());
+    if (!dilated()) return all;
+    for (int64_t h = 0; h < heads_; ++h)
+      all.select(1, h).fill_(config_.dilation[static_cast<size_t>(h % size)]);
+    return all;
+  }
+  Weighing weighing() const { return {config_.dropout, is_training(), path_}; }
+
+  static constexpr int64_t kLeastBlock = 32, kRowsOfGlobals = 256;
+  Config config_;
+  std::string path_;
+  double scale_;
+  std::shared_ptr<Linear> global_query_, global_key_, global_value_;
+};
+
+Promises promises(const Config&) {
+  return {
+      .future = Future::exact, .globals = true, .decode = true, .positional = true, .rotary = true};
+}
+
+Mixer make(const Site& site, const Config& c) {
+  return std::make_shared<Longformer>(site, c);
+}
+
+void check(const Config& c, const Site&) {
+  require_option(!c.dilation.empty(), "dilation", "is empty", "[1] is a window without gaps");
+}
+
+}  // namespace
+
+Mechanism longformer_mechanism() {
+  return over_tokens<Config>(
+      {.name = "longformer",
+       .family = "window",
+       .paper = "arXiv:2004.05150",
+       .cost = "O(N (W + G) D)",
+       .summary = "Tokens attend within a sliding window; global tokens attend to all.",
+       .exact = "window >= N - 1 without global projections: softmax",
+       .variants = {{"plain", "{window: 7, global_tokens: 0}"},
+                    {"dilated", "{window: 5, dilation: [1, 3], global_tokens: 2}"},
+                    {"shared", "{window: 3, global_projections: false}"}}},
+      promises, make, check);
+}
+
+}  // namespace longbow
