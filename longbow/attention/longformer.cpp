@@ -18,7 +18,7 @@ struct Config {
   int64_t window = 64;
   std::vector<int64_t> dilation = {1};
   int64_t global_tokens = 1;
-  bool global_projections = true;
+  bool global_projections = true, official = false;
   double dropout = 0;
 };
 template <class V>
@@ -32,6 +32,8 @@ void fields(V& v, Config& c) {
     range(0, 4096));
   v("global_projections", c.global_projections,
     "global tokens read with queries, keys and values of their own");
+  v("official", c.official,
+    "as the Long Range Arena's code: one token less before than after the query; not when causal");
   v("dropout", c.dropout, "rate on the attention weights", range(0, 0.99));
 }
 
@@ -60,7 +62,8 @@ class Longformer : public ProjectedMixer {
   Tensor mix(const Tensor& x, Context& context) override {
     const auto heads = near_heads(x, context);
     const auto places = global_places(x, context);  // [B, G], -1 = none
-    if (places.size(1) == 0) return merged(near(heads, context.mask.keep, context).mean().to(x.scalar_type()));
+    if (places.size(1) == 0)
+      return merged(near(heads, context.mask.keep, context).mean().to(x.scalar_type()));
     const auto real = real_globals(places, context.mask.keep);
     const auto y = near(heads, without_globals(x, real, places, context.mask.keep), context) +
                    far(heads, places, real, context);
@@ -137,7 +140,8 @@ class Longformer : public ProjectedMixer {
     const int64_t block = std::min(std::max<int64_t>(w, kLeastBlock), n);
     const bool causal = context.mask.causal;
     const auto pairs = near_blocks(n, block, w > 0, w > 0 && !causal, heads.q.device());
-    Visibility visibility = {.back = w, .ahead = causal ? 0 : w, .keep = kept_keys(keep)};
+    const int64_t missing = config_.official && !causal && w > 0;
+    Visibility visibility = {.back = w - missing, .ahead = causal ? 0 : w, .keep = kept_keys(keep)};
     if (!dilated())
       return read_blocks(heads.q, heads.k, heads.v, pairs, visibility, weighing(), context);
     const auto t = at::arange(n, pairs.columns.options()), d = dilations(t);  // [N], [1, H, 1]
@@ -162,8 +166,7 @@ class Longformer : public ProjectedMixer {
 
   PartialSoftmax far(const Heads& heads, const Tensor& places, const Tensor& real,
                      const Context& context) const {
-    const auto pairs =
-        all_keys_in_blocks(heads.q.size(2), kRowsOfGlobals, places.size(1), heads.q.device());
+    const auto pairs = one_block(heads.q.size(2), places.size(1), heads.q.device());
     const Visibility visibility = {.ahead = context.mask.causal ? 0 : Visibility::kAll,
                                    .keep = kept_keys(real),
                                    .key_positions = places.unsqueeze(1)};
@@ -249,7 +252,7 @@ class Longformer : public ProjectedMixer {
   }
   Weighing weighing() const { return {config_.dropout, is_training(), path_}; }
 
-  static constexpr int64_t kLeastBlock = 32, kRowsOfGlobals = 256;
+  static constexpr int64_t kLeastBlock = 32;
   Config config_;
   std::string path_;
   double scale_;
@@ -281,7 +284,8 @@ Mechanism longformer_mechanism() {
        .exact = "window >= N - 1 without global projections: softmax",
        .variants = {{"plain", "{window: 7, global_tokens: 0}"},
                     {"dilated", "{window: 5, dilation: [1, 3], global_tokens: 2}"},
-                    {"shared", "{window: 3, global_projections: false}"}}},
+                    {"shared", "{window: 3, global_projections: false}"},
+                    {"official", "{window: 4, global_tokens: 0, official: true}"}}},
       promises, make, check);
 }
 

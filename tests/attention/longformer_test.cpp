@@ -15,13 +15,14 @@ const Site kSite = {.shape = {.width = kWidth, .heads = 2, .max_length = 64}, .i
 struct Reading {
   int64_t window, first;
   std::vector<int64_t> dilation;
-  bool projections;
+  bool projections, official;
 };
 Reading reading_of(const Node& options) {
   Reading r = {as_integer(*options.find("window"), "window"),
                as_integer(*options.find("global_tokens"), "global_tokens"),
                {},
-               as_boolean(*options.find("global_projections"), "global_projections")};
+               as_boolean(*options.find("global_projections"), "global_projections"),
+               as_boolean(*options.find("official"), "official")};
   for (const auto& d : options.find("dilation")->items)
     r.dilation.push_back(as_integer(d, "dilation"));
   return r;
@@ -54,7 +55,7 @@ Tensor longformer(const torch::nn::Module& mixer, const Node& options, const Sit
       for (int64_t i = 0; i < n; ++i)
         for (int64_t j = 0; j < n; ++j)
           if (all.count(j) || (std::abs(i - j) <= d * r.window && (i - j) % d == 0))
-            near[b][h][i][j] = 1;
+            near[b][h][i][j] = r.official && !context.mask.causal && i - j == d * r.window ? 0 : 1;
     }
   }
   const auto project = [&](const std::string& name, const Tensor& from) {

@@ -17,10 +17,8 @@ BlockPairs near_blocks(int64_t tokens, int64_t block, int64_t back, int64_t ahea
           columns.masked_fill(columns >= blocks, -1).clamp_min(-1).view({1, 1, blocks, -1})};
 }
 
-BlockPairs all_keys_in_blocks(int64_t queries, int64_t block, int64_t keys, at::Device device) {
-  const auto options = at::TensorOptions(at::kLong).device(device);
-  return {block, std::max<int64_t>(keys, 1),
-          at::zeros({1, 1, (queries + block - 1) / block, 1}, options)};
+BlockPairs one_block(int64_t queries, int64_t keys, at::Device device) {
+  return {queries, keys, at::zeros({1, 1, 1, 1}, at::TensorOptions(at::kLong).device(device))};
 }
 
 Tensor kept_keys(const Tensor& keep) {

@@ -9,8 +9,8 @@ namespace longbow {
 // Every block reads its own, `back` blocks before it and `ahead` blocks after it.
 BlockPairs near_blocks(int64_t tokens, int64_t block, int64_t back, int64_t ahead,
                        at::Device device);
-// Every block of queries reads all keys, which are one block.
-BlockPairs all_keys_in_blocks(int64_t queries, int64_t block, int64_t keys, at::Device device);
+// All queries, which are one block, read all keys, which are another.
+BlockPairs one_block(int64_t queries, int64_t keys, at::Device device);
 
 // keep [B, M] as Visibility has it; undefined stays so.
 Tensor kept_keys(const Tensor& keep);  // [B, 1, M]
