@@ -185,6 +185,8 @@ void check_projected(const Case& c, const std::string& mechanism, const std::str
   const bool crossing = c.has(source);
   const int64_t heads = c.integer("heads", 1), inner = c.at("wq").size(0);
   Context context = {.mask = mask_of(c)};
+  Choices choices = {.mode = Choices::Mode::replay, .kept = compared.choices};
+  if (!choices.kept.empty()) context.choices = &choices;
   if (crossing) context.memory = c.at(source).requires_grad_();
   Layer layer(mechanism,
               {.shape = {.width = x.size(2),

@@ -75,6 +75,7 @@ struct Compared {
   Tensor rows = {};  // [1, N, 1]: 1 for the queries to compare, without gradients; undefined = all
   std::map<std::string, std::string> gradients = {};  // of the parameter, by its recorded name
   std::optional<Rotary> rotary = {};                  // positions of queries and keys
+  Tensors choices = {};                               // discrete ones, by their keys in a layer
   Setter after = {};  // sees the layer with its gradients, where those can be compared
 };
 void check_projected(const Case& c, const std::string& mechanism, const std::string& options,

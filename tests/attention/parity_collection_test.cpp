@@ -9,7 +9,6 @@ namespace {
 const char* const kNoRow = "its mechanism or model is not in the table yet";
 const SetAside kMissing[] = {
     {"axial", kNoRow},
-    {"bigbird", kNoRow},
     {"canine", "a model: tests/models reads it"},
     {"compressive", kNoRow},
     {"delta", kNoRow},
@@ -17,7 +16,6 @@ const SetAside kMissing[] = {
     {"gla", kNoRow},
     {"hyena", kNoRow},
     {"isab", kNoRow},
-    {"longformer", kNoRow},
     {"longshort", kNoRow},
     {"mamba2", kNoRow},
     {"mega", kNoRow},
@@ -30,7 +28,6 @@ const SetAside kMissing[] = {
     {"settransformer", kNoRow},
     {"simple-gla", kNoRow},
     {"sinkhorn", kNoRow},
-    {"sparse", kNoRow},
     {"transformer-ls", kNoRow},
     {"transformer_ls", kNoRow},
     {"transformer_xl", kNoRow},
