@@ -10,6 +10,7 @@
 #include "longbow/attention/mechanism.h"
 #include "longbow/nn/softmax/band.h"
 #include "longbow/nn/softmax/blocks.h"
+#include "longbow/nn/softmax/order.h"
 
 namespace longbow {
 namespace {
@@ -146,22 +147,13 @@ class Longformer : public ProjectedMixer {
       return read_blocks(heads.q, heads.k, heads.v, pairs, visibility, weighing(), context);
     const auto t = at::arange(n, pairs.columns.options()), d = dilations(t);  // [N], [1, H, 1]
     const auto residue = t.remainder(d), step = t.floor_divide(d);
-    const auto order = (residue * n + step).argsort(-1, false);  // [1, H, N]
-    const auto sorted = [&](const Tensor& x) {
-      return x.gather(2, order.unsqueeze(-1).expand({x.size(0), -1, -1, x.size(3)}));
-    };
-    visibility.query_positions = visibility.key_positions = step.gather(2, order);
-    visibility.query_groups = visibility.key_groups = residue.gather(2, order);
-    if (keep.defined())
-      visibility.keep =
-          kept_keys(keep).expand({-1, heads_, -1}).gather(2, order.expand({keep.size(0), -1, -1}));
-    const auto read = read_blocks(sorted(heads.q), sorted(heads.k), sorted(heads.v), pairs,
-                                  visibility, weighing(), context);
-    const auto back = order.argsort(-1, false).unsqueeze(-1);
-    const auto in_time = [&](const Tensor& x) {
-      return x.gather(2, back.expand({x.size(0), -1, -1, x.size(3)}));
-    };
-    return {in_time(read.top), in_time(read.total), in_time(read.sum)};
+    const auto order = Order::by(residue * n + step);  // [1, H, N]
+    visibility.query_positions = visibility.key_positions = order.sorted(step);
+    visibility.query_groups = visibility.key_groups = order.sorted(residue);
+    if (keep.defined()) visibility.keep = order.sorted(kept_keys(keep));
+    const auto read = read_blocks(order.sorted(heads.q), order.sorted(heads.k),
+                                  order.sorted(heads.v), pairs, visibility, weighing(), context);
+    return {order.in_time(read.top), order.in_time(read.total), order.in_time(read.sum)};
   }
 
   PartialSoftmax far(const Heads& heads, const Tensor& places, const Tensor& real,
