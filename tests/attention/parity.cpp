@@ -100,13 +100,14 @@ void expect_gradient(const Case& c, const std::string& name, const Tensor& got) 
   EXPECT_NEAR_TENSOR(got, want, (Tolerance{2e-7 * scale, 0})) << c.name << ": gradient of " << name;
 }
 
-void expect_output(const Case& c, const Tensor& got, const Tensor& rows) {
+void expect_output(const Case& c, const Tensor& got, const Tensor& rows, double precision) {
   auto want = c.at("y"), weights = c.at("g");
   if (rows.defined()) {
     want = want * rows;
     weights = weights * rows;
   }
-  EXPECT_NEAR_TENSOR(rows.defined() ? got * rows : got, want, (Tolerance{1e-12, 1e-12})) << c.name;
+  EXPECT_NEAR_TENSOR(rows.defined() ? got * rows : got, want, (Tolerance{precision, precision}))
+      << c.name;
   (got * weights).sum().backward();
 }
 

@@ -61,7 +61,7 @@ class Layer : public Weights {
 // Values to 1e-12; gradients, where recorded, to the float32 they were rounded to.
 void expect_gradient(const Case& c, const std::string& name, const Tensor& got);
 // `rows` 1 where a query is real, or undefined: padded ones are not compared and carry no gradient.
-void expect_output(const Case& c, const Tensor& got, const Tensor& rows);
+void expect_output(const Case& c, const Tensor& got, const Tensor& rows, double precision = 1e-12);
 // Whether the recorded gradients are those of the real rows: where the probe weighs padded rows,
 // which are not ours to match, they are not.
 bool probes_only(const Case& c, const Tensor& rows);

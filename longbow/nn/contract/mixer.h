@@ -99,11 +99,14 @@ struct Output {
   bool projected = true;  // false: the heads beside each other are the output, so H D = C
 };
 
+// Whether keys have a projection of their own or are the queries (Reformer).
+enum class Keys { own, queries };
+
 // A mixer with query, key, value and output projections, registered under those names (the first
-// step of an output in two as output_in).
+// step of an output in two as output_in). Where keys are the queries, there is no key projection.
 class ProjectedMixer : public MixerImpl {
  protected:
-  explicit ProjectedMixer(const Site& site, const Output& output = {});
+  explicit ProjectedMixer(const Site& site, const Output& output = {}, Keys keys = Keys::own);
   Tensor merged(const Tensor& heads) const;  // [B, H, N, D] -> [B, N, C]
   // Queries or keys turned by their positions where the site says so; a memory has none.
   Tensor rotated(const Tensor& heads, const Context& context) const;

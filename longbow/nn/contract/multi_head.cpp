@@ -11,12 +11,12 @@ Tensor merge_heads(const Tensor& x) {
   return x.transpose(1, 2).flatten(-2);
 }
 
-ProjectedMixer::ProjectedMixer(const Site& site, const Output& output)
+ProjectedMixer::ProjectedMixer(const Site& site, const Output& output, Keys keys)
     : heads_(site.shape.heads), rotary_(site.cross ? std::nullopt : site.rotary) {
   const auto& shape = site.shape;
   const int64_t source = site.source_width(), inner = shape.inner();
   query_ = linear(site, "query", shape.width, inner);
-  key_ = linear(site, "key", source, inner);
+  key_ = keys == Keys::own ? linear(site, "key", source, inner) : query_;
   value_ = linear(site, "value", source, inner);
   TORCH_CHECK(output.projected || inner == shape.width, "without an output projection ", heads_,
               " heads of width ", shape.head(), " must make up the model width ", shape.width);
