@@ -222,7 +222,8 @@ void check_core(const Case& c, const std::string& mechanism, const std::string& 
     const auto t = c.at(name);
     return merge_heads(tokens_first ? t.transpose(1, 2) : t);
   };
-  const auto q = channels("q").requires_grad_(), k = channels("k").requires_grad_(),
+  const bool shared = !c.has("k");  // keys are the queries
+  const auto q = channels("q").requires_grad_(), k = channels(shared ? "q" : "k").requires_grad_(),
              v = channels("v").requires_grad_();
   const int64_t heads = c.at("q").size(tokens_first ? 2 : 1), inner = q.size(2);
   const bool crossing = q.size(1) != k.size(1);
@@ -241,7 +242,7 @@ void check_core(const Case& c, const std::string& mechanism, const std::string& 
     return weight;
   };
   layer.set("query.weight", pick(0));
-  layer.set("key.weight", pick(1));
+  if (!shared) layer.set("key.weight", pick(1));
   layer.set("value.weight", pick(2));
   layer.set("output.weight", pick(0).t());
   if (more) more(layer);
@@ -270,7 +271,7 @@ void check_core(const Case& c, const std::string& mechanism, const std::string& 
   };
   if (!probes_only(c, rows)) return;
   expect_gradient(c, "q", back(q.grad()));
-  expect_gradient(c, "k", back(k.grad()));
+  if (!shared) expect_gradient(c, "k", back(k.grad()));
   expect_gradient(c, "v", back(v.grad()));
   layer.expect_gradients(c);
   for (const auto& [theirs, ours] : compared.gradients)

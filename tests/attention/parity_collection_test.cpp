@@ -21,7 +21,6 @@ const SetAside kMissing[] = {
     {"mega", kNoRow},
     {"perceiver", kNoRow},
     {"reformer-axial", kNoRow},
-    {"reformer-local", kNoRow},
     {"reformer-reversible", kNoRow},
     {"retention", kNoRow},
     {"routing", kNoRow},

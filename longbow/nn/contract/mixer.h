@@ -126,7 +126,7 @@ class ProjectedMixer : public MixerImpl {
 };
 
 // Query, key, value and output projections around an attention.
-Mixer multi_head(const Site& site, Attention attention);
+Mixer multi_head(const Site& site, Attention attention, Keys keys = Keys::own);
 
 // [B, N, H D] <-> [B, H, N, D]; channel c belongs to head c div D.
 Tensor split_heads(const Tensor& x, int64_t heads);

@@ -58,8 +58,8 @@ namespace {
 
 class MultiHead : public ProjectedMixer {
  public:
-  MultiHead(const Site& site, Attention attention)
-      : ProjectedMixer(site), width_(site.shape.head()) {
+  MultiHead(const Site& site, Attention attention, Keys keys)
+      : ProjectedMixer(site, {}, keys), width_(site.shape.head()) {
     attention_ = register_module("attention", std::move(attention));
   }
 
@@ -117,8 +117,8 @@ class MultiHead : public ProjectedMixer {
 
 }  // namespace
 
-Mixer multi_head(const Site& site, Attention attention) {
-  return std::make_shared<MultiHead>(site, std::move(attention));
+Mixer multi_head(const Site& site, Attention attention, Keys keys) {
+  return std::make_shared<MultiHead>(site, std::move(attention), keys);
 }
 
 }  // namespace longbow
