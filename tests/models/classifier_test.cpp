@@ -29,7 +29,8 @@ TEST(Classifier, GivesOneRowOfClassesOrOneForEveryToken) {
 }
 
 TEST(Classifier, LogitsOfAPaddedBatchAreThoseOfEachSequenceAlone) {
-  for (const auto pooling : {Pooling::mean, Pooling::first, Pooling::max, Pooling::attention}) {
+  for (const auto pooling :
+       {Pooling::mean, Pooling::first, Pooling::max, Pooling::attention, Pooling::pma}) {
     Classifier model(small(pooling, 7), 5, 3, 1);
     const auto tokens = at::tensor({1, 2, 3, 4, 1, 2, 4, 3, 0, 0, 0, 0}, at::kLong).view({2, 6});
     Context both = {.mask = Mask::from_lengths(at::tensor({6, 2}, at::kLong), 6)}, one;

@@ -74,6 +74,45 @@ TEST(Pooler, AttentionOverNothingIsZeroWithFiniteGradients) {
   EXPECT_NEAR_TENSOR(x.grad()[1][2], at::zeros({2}, at::kDouble), kExact);
 }
 
+std::shared_ptr<Pooler> pma(int64_t seeds, bool dense = false) {
+  Site site = {.shape = {.width = 6, .heads = 2, .head_width = 2}, .path = "pooler"};
+  site.init = "xavier";
+  auto made = std::make_shared<Pooler>(site, Pooling::pma, dense, seeds);
+  made->to(at::kDouble);
+  return made;
+}
+
+TEST(Pooler, SeedsReadASetWhateverItsOrderAndMultiplicity) {
+  for (const int64_t seeds : {1, 3}) {
+    const auto made = pma(seeds);
+    const auto x = random_normal({2, 5, 6}, 1);
+    const auto y = (*made)(x, {});
+    ASSERT_EQ(y.sizes(), (std::vector<int64_t>{2, 6 * seeds}));
+    EXPECT_EQ(made->width(), 6 * seeds);
+    EXPECT_NEAR_TENSOR((*made)(x.flip(1), {}), y, (Tolerance{1e-12, 0}));
+    EXPECT_NEAR_TENSOR((*made)(at::cat({x, x}, 1), {}), y, (Tolerance{1e-12, 0}));
+    const auto longer = at::cat({x, 100 * random_normal({2, 3, 6}, 2)}, 1);
+    EXPECT_NEAR_TENSOR((*made)(longer, at::arange(8).expand({2, 8}) < 5), y, (Tolerance{1e-12, 0}));
+  }
+}
+
+TEST(Pooler, SeedsThatReadNothingGiveZerosAndFiniteGradients) {
+  const auto made = pma(2);
+  auto x = random_normal({2, 3, 6}, 1).requires_grad_();
+  const auto keep = at::tensor({0, 0, 0, 1, 1, 0}, at::kLong).to(at::kBool).view({2, 3});
+  const auto y = (*made)(x, keep);
+  EXPECT_NEAR_TENSOR(y[0], at::zeros({12}, at::kDouble), kExact);
+  (y * random_normal({2, 12}, 2)).sum().backward();
+  EXPECT_NEAR_TENSOR(x.grad()[0], at::zeros({3, 6}, at::kDouble), kExact);
+  EXPECT_TRUE(made->named_parameters()["seeds"].grad().isfinite().all().item<bool>());
+  EXPECT_GT(x.grad()[1].abs().sum().item<double>(), 0);
+}
+
+TEST(Pooler, ADensePoolerMakesOneRowOfAllSeeds) {
+  EXPECT_EQ(pma(3, true)->width(), 6);
+  EXPECT_EQ((*pma(3, true))(random_normal({2, 5, 6}, 1), {}).sizes(), (std::vector<int64_t>{2, 6}));
+}
+
 TEST(Pooler, BertsIsALinearLayerAndTanhOfTheFirstToken) {
   const auto made = pooler(Pooling::first, true);
   const auto p = made->named_parameters();
@@ -89,6 +128,10 @@ TEST(Pooler, SaysThatAttentionHasWeights) {
               pooled(at::ones({1, 2, 2}), {}, Pooling::attention);
             }),
             "pooled: attention needs the weights of a Pooler");
+  EXPECT_EQ(error_of([] {
+              pooled(at::ones({1, 2, 2}), {}, Pooling::pma);
+            }),
+            "pooled: pma needs the weights of a Pooler");
 }
 
 }  // namespace

@@ -24,7 +24,9 @@ Tensor attended(const Tensor& x, const Tensor& keep, const Tensor& query) {
 }  // namespace
 
 Tensor pooled(const Tensor& x, const Tensor& keep, Pooling pooling) {
-  TORCH_CHECK(pooling != Pooling::attention, "pooled: attention needs the weights of a Pooler");
+  TORCH_CHECK(pooling != Pooling::attention && pooling != Pooling::pma,
+              "pooled: ", pooling == Pooling::pma ? "pma" : "attention",
+              " needs the weights of a Pooler");
   if (pooling == Pooling::none) return x;
   if (pooling == Pooling::first) return x.select(1, 0);
   if (!keep.defined()) return pooling == Pooling::mean ? x.mean(1) : x.amax(1);
@@ -38,17 +40,32 @@ Tensor pooled(const Tensor& x, const Tensor& keep, Pooling pooling) {
   return most.masked_fill(keep.any(1, true).logical_not(), 0);
 }
 
-Pooler::Pooler(const Site& site, Pooling pooling, bool dense) : pooling_(pooling) {
+Pooler::Pooler(const Site& site, Pooling pooling, bool dense, int64_t seeds)
+    : pooling_(pooling), width_(site.shape.width) {
   const int64_t width = site.shape.width;
   if (pooling == Pooling::attention)
     query_ = parameter("query", initial_normal(site, "query", {width}, 0.02));
-  if (dense)
-    dense_ = register_module("dense", std::make_shared<Linear>(site.at("dense"), width, width));
+  if (pooling == Pooling::pma) {
+    width_ = seeds * width;
+    seeds_ = parameter("seeds", initial_set_rows(site, "seeds", seeds));
+    block_ = register_module("block", std::make_shared<SetBlock>(site.at("block"), width, width,
+                                                                 SetStyle::paper, /*norms=*/true));
+  }
+  if (!dense) return;
+  dense_ = register_module("dense", std::make_shared<Linear>(site.at("dense"), width_, width));
+  width_ = width;
+}
+
+Tensor Pooler::read(const Tensor& x, const Tensor& keep) const {
+  if (pooling_ == Pooling::attention) return attended(x, keep, query_);
+  if (pooling_ != Pooling::pma) return pooled(x, keep, pooling_);
+  Context context;
+  const auto rows = (*block_)(seeds_.unsqueeze(0), x, keep, context).flatten(1);  // [B, S C]
+  return keep.defined() ? rows.masked_fill(keep.any(1, true).logical_not(), 0) : rows;
 }
 
 Tensor Pooler::operator()(const Tensor& x, const Tensor& keep) const {
-  const auto y =
-      pooling_ == Pooling::attention ? attended(x, keep, query_) : pooled(x, keep, pooling_);
+  const auto y = read(x, keep);
   return dense_ ? (*dense_)(y).tanh() : y;
 }
 

@@ -12,10 +12,12 @@ ClassifierBase::ClassifierBase(const ClassifierConfig& config, int64_t vocabular
           register_module("encoder", std::make_shared<Encoder>(config.encoder, vocabulary, seed))) {
   const Site site = {.path = "head", .init = "xavier", .seed = seed};
   auto pooling = site.at("pooler");
-  pooling.shape.width = config.encoder.width;
-  pooler_ =
-      register_module("pooler", std::make_shared<Pooler>(pooling, config.pooling, config.pooler));
-  const int64_t width = config.encoder.width * rows, inner = config.head > 0 ? config.head : width;
+  pooling.shape = {.width = config.encoder.width,
+                   .heads = config.encoder.heads,
+                   .head_width = config.encoder.head_width};
+  pooler_ = register_module(
+      "pooler", std::make_shared<Pooler>(pooling, config.pooling, config.pooler, config.seeds));
+  const int64_t width = pooler_->width() * rows, inner = config.head > 0 ? config.head : width;
   if (config.head > 0)
     hidden_ = register_module("hidden", std::make_shared<Linear>(site.at("hidden"), width, inner));
   output_ = register_module("output", std::make_shared<Linear>(site.at("output"), inner, classes));

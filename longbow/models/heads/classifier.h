@@ -8,6 +8,7 @@ namespace longbow {
 struct ClassifierConfig {
   EncoderConfig encoder = {};
   Pooling pooling = Pooling::mean;
+  int64_t seeds = 1;
   bool pooler = false;
   int64_t head = 0;
 };
@@ -15,8 +16,11 @@ template <class V>
 void fields(V& v, ClassifierConfig& c) {
   fields(v, c.encoder);
   v("pooling", c.pooling,
-    "how token outputs are combined before the head; attention uses one learned query; none = one "
-    "output per token, for data with a target for each token");
+    "how token outputs are combined before the head; attention uses one learned query, pma an "
+    "attention block of learned seeds; none = one output per token, for data with a target for "
+    "each token");
+  v("seeds", c.seeds, "pooling pma: learned seeds, whose rows the head reads side by side",
+    range(1, 1024));
   v("pooler", c.pooler,
     "a linear layer and tanh after the pooling; with `pooling: first` it is BERT's");
   v("head", c.head, "width of a hidden layer in the head; 0 = none", at_least(0));
@@ -29,8 +33,8 @@ class ClassifierBase : public Part {
   // The head reads `rows` pooled rows side by side.
   ClassifierBase(const ClassifierConfig& config, int64_t vocabulary, int64_t classes, uint64_t seed,
                  int64_t rows = 1);
-  Tensor encoded(const Tensor& tokens, Context& context);  // [B, N] -> [B, C], or [B, N, C]
-  Tensor answered(const Tensor& x) const;                  // [..., rows C] -> [..., classes]
+  Tensor encoded(const Tensor& tokens, Context& context);  // [B, N] -> [B, S C], or [B, N, C]
+  Tensor answered(const Tensor& x) const;                  // [..., rows S C] -> [..., classes]
 
  private:
   std::shared_ptr<Encoder> encoder_;
