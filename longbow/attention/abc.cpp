@@ -203,7 +203,7 @@ Promises promises(const Config& c) {
           .cross = !gated,
           .decode = true,
           .positional = c.control != Control::token,
-          .causal_launches = gated || c.clip == 0 ? Launches::growing : Launches::constant};
+          .causal_launches = gated || c.clip == 0 ? Launches::logarithmic : Launches::constant};
 }
 
 Attention make(const Site& site, const Config& c) {

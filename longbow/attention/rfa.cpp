@@ -207,7 +207,7 @@ Promises promises(const Config& c) {
           .cross = !gated,
           .decode = true,
           .positional = gated,
-          .causal_launches = gated ? Launches::growing : Launches::constant};
+          .causal_launches = gated ? Launches::logarithmic : Launches::constant};
 }
 
 Attention make(const Site& site, const Config& c) {

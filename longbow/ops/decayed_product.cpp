@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "longbow/ops/linear_scan.h"
+
 namespace longbow {
 namespace {
 
@@ -50,16 +52,17 @@ Tensor inside(const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& g
 }  // namespace
 
 Tensor decayed_product(const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& log_decay,
-                       Fading fading, Tensor& sums) {
+                       Fading fading, Tensor& sums, int64_t chunk) {
+  TORCH_CHECK(chunk > 0 && std::has_single_bit(static_cast<uint64_t>(chunk)),
+              "decayed_product: a chunk of ", chunk, " tokens, but needs a power of two");
   TORCH_CHECK(x.sizes() == y.sizes(), "decayed_product: x is ", x.sizes(), " but y is ", y.sizes());
   const int64_t length = x.size(-2), other = (fading == Fading::rows ? x : z).size(-1);
   TORCH_CHECK(z.size(-2) == length && log_decay.size(-2) == length, "decayed_product: x is ",
               x.sizes(), " but z is ", z.sizes(), " and log_decay ", log_decay.sizes());
   TORCH_CHECK(log_decay.size(-1) == 1 || log_decay.size(-1) == other, "decayed_product: ", other,
               " sums fade, but log_decay is ", log_decay.sizes());
-  constexpr int64_t kChunk = 64;
-  const auto chunk = static_cast<int64_t>(
-      std::bit_ceil(static_cast<uint64_t>(std::clamp<int64_t>(length, 1, kChunk))));
+  chunk = static_cast<int64_t>(
+      std::bit_ceil(static_cast<uint64_t>(std::clamp<int64_t>(length, 1, chunk))));
   const int64_t chunks = std::max<int64_t>(1, (length + chunk - 1) / chunk);
   const auto cut = [&](const Tensor& t) {  // [..., chunks, chunk, …]
     return at::constant_pad_nd(t, {0, 0, 0, chunks * chunk - length})
@@ -70,12 +73,9 @@ Tensor decayed_product(const Tensor& x, const Tensor& y, const Tensor& z, const 
   auto whole = g.sum(-2, true).exp();                      // [..., chunks, 1, p or q]
   if (fading == Fading::rows) whole = whole.transpose(-2, -1);
   if (!sums.defined()) sums = at::zeros_like(added.select(-3, 0));
-  std::vector<Tensor> before;
-  for (int64_t i = 0; i < chunks; ++i) {
-    before.push_back(sums);
-    sums = sums * whole.select(-3, i) + added.select(-3, i);
-  }
-  const auto outside = read(a, at::stack(before, -3), since_start(g), fading);
+  const auto states = decay_scan(whole, added, sums);  // [..., chunks + 1, p, q]
+  sums = states.select(-3, chunks);
+  const auto outside = read(a, states.narrow(-3, 0, chunks), since_start(g), fading);
   return (inside(a, b, c, g, fading) + outside).flatten(-3, -2).narrow(-2, 0, length);
 }
 

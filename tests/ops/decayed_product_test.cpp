@@ -108,6 +108,45 @@ TEST(DecayedProduct, GradientsAreThoseOfTheRecurrence) {
   }
 }
 
+TEST(DecayedProduct, TheChunkDoesNotMatter) {
+  for (const auto fading : {Fading::rows, Fading::columns}) {
+    const auto a = arguments(150, 4, 4, 4);
+    const auto want = product(a, fading);
+    for (const int64_t chunk : {1, 16, 256}) {
+      auto sums = a.sums;
+      EXPECT_NEAR_TENSOR(decayed_product(a.x, a.y, a.z, a.g, fading, sums, chunk), want.out,
+                         tolerance(at::kDouble));
+      EXPECT_NEAR_TENSOR(sums, want.sums, tolerance(at::kDouble));
+    }
+  }
+}
+
+TEST(DecayedProduct, ASequenceMayBeCutAnywhere) {
+  const auto a = arguments(150, 5, 4, 5);
+  const auto want = product(a, Fading::rows);
+  for (const int64_t cut : {1, 63, 64, 149}) {
+    auto sums = a.sums;
+    const auto part = [&](int64_t start, int64_t count) {
+      const auto of = [&](const Tensor& t) { return t.narrow(2, start, count); };
+      return decayed_product(of(a.x), of(a.y), of(a.z), of(a.g), Fading::rows, sums);
+    };
+    const auto first = part(0, cut), second = part(cut, 150 - cut);
+    EXPECT_NEAR_TENSOR(at::cat({first, second}, 2), want.out, tolerance(at::kDouble));
+    EXPECT_NEAR_TENSOR(sums, want.sums, tolerance(at::kDouble));
+  }
+}
+
+// In float32, with memory that lasts for thousands of tokens.
+TEST(DecayedProduct, ALongSequenceStaysExact) {
+  auto a = arguments(5000, 4, 4, 4);
+  a.g = a.g * 1e-4;
+  const auto want = recurrence(a, Fading::rows);
+  for (auto* t : {&a.x, &a.y, &a.z, &a.g, &a.sums}) *t = t->to(at::kFloat);
+  const auto got = product(a, Fading::rows);
+  const auto scale = want.out.abs().max().item<double>();
+  EXPECT_NEAR_TENSOR(got.out, want.out, (Tolerance{.absolute = 1e-5 * scale}));
+}
+
 TEST(DecayedProduct, AnEmptySequenceLeavesTheSums) {
   const auto a = arguments(0, 5, 4, 4);
   const auto got = product(a, Fading::columns);
@@ -125,6 +164,9 @@ TEST(DecayedProduct, RefusesOtherShapes) {
   a.y = a.y.narrow(3, 0, 4);
   EXPECT_EQ(error_of([&] { (void)product(a, Fading::rows); }),
             "decayed_product: x is [2, 3, 7, 5] but y is [2, 3, 7, 4]");
+  a.y = a.x;
+  EXPECT_EQ(error_of([&] { (void)decayed_product(a.x, a.y, a.z, a.g, Fading::rows, a.sums, 48); }),
+            "decayed_product: a chunk of 48 tokens, but needs a power of two");
 }
 
 }  // namespace
