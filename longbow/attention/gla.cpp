@@ -1,0 +1,143 @@
+// Gated linear attention (Yang et al., 2023, arXiv:2312.06635): a matrix of keys and values for
+// each head fades by gates that the token sets,
+//   S_t = diag(exp(g_t)) S_{t-1} + k_t v_t^T,   o_t = S_t^T q_t / sqrt(D_k),
+//   y_t = W_o (RMSNorm(o_t) * SiLU(W_g x_t)).
+// The logarithm of the decay is one of
+//   channel  g_t = ln sigmoid(W_2 W_1 x_t + b) / tau for each channel of the keys: GLA
+//   head     g_t = ln sigmoid(W x_t + b) / tau for each head: simple GLA
+//   fixed    g = ln(1 - 2^(-5-h)) for head h: retention (Sun et al., 2023, arXiv:2307.08621)
+// With g = 0 it is causal linear attention without a normaliser, sum_{j <= t} (q_t . k_j) v_j.
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+#include "longbow/attention/mechanism.h"
+#include "longbow/nn/features/feature_attention.h"
+#include "longbow/nn/layers/recurrence.h"
+#include "longbow/ops/decayed_product.h"
+
+namespace longbow {
+namespace {
+
+enum class Decay { channel, head, fixed };
+constexpr std::array<std::string_view, 3> names_of(Decay) {
+  return {"channel", "head", "fixed"};
+}
+
+struct Config {
+  Decay decay = Decay::channel;
+  int64_t key_width = 0, value_width = 0;
+  int64_t gate_rank = 16;
+  double gate_divisor = 16;
+  bool rotary = false;
+  int64_t convolution = 0;
+  bool output_gate = true;
+  double norm_epsilon = 1e-5;
+  Backward backward = Backward::shared;
+};
+template <class V>
+void fields(V& v, Config& c) {
+  v("decay", c.decay,
+    "what fades, and by whom: each channel of the keys or each head by the token, or each head by "
+    "a fixed factor, 1 - 2^(-5-h)");
+  v("key_width", c.key_width, "width of a head's queries and keys; 0 = half of the head width",
+    at_least(0));
+  v("value_width", c.value_width, "width of a head's values; 0 = the head width", at_least(0));
+  v("gate_rank", c.gate_rank, "inner width of the decay by channel", at_least(1));
+  v("gate_divisor", c.gate_divisor, "tau, divides the logarithm of the decay", above(0));
+  v("rotary", c.rotary, "queries and keys are rotated by their positions, as in retention");
+  v("convolution", c.convolution,
+    "taps of a causal convolution over queries, keys and values, followed by SiLU; 0 = none",
+    range(0, 1024));
+  v("output_gate", c.output_gate, "multiply what is read by SiLU(W_g x)");
+  v("norm_epsilon", c.norm_epsilon, "added to the mean square in the norm of what is read",
+    range(1e-15, 1));
+  v("backward", c.backward, kBackwardMeaning);
+}
+
+HeadsConfig heads_of(const Config& c, const Site& site) {
+  const int64_t head = site.shape.head();
+  return {.key_width = c.key_width > 0 ? c.key_width : std::max<int64_t>(1, head / 2),
+          .value_width = c.value_width > 0 ? c.value_width : head,
+          .convolution = c.convolution,
+          .output_gate = c.output_gate,
+          .norm_epsilon = c.norm_epsilon};
+}
+
+class Gla : public RecurrentHeads {
+ public:
+  Gla(const Site& site, const Config& config)
+      : RecurrentHeads(site, heads_of(config, site)), config_(config) {
+    const int64_t width = site.shape.width;
+    const auto biased = [&](const std::string& name, int64_t in, int64_t out, bool bias) {
+      return register_module(name, std::make_shared<Linear>(site.at(name), in, out, bias));
+    };
+    if (config.decay == Decay::channel)
+      decay_in_ = biased("decay_in", width, config.gate_rank, false);
+    if (config.decay == Decay::channel)
+      decay_ = biased("decay", config.gate_rank, heads_ * key_width_, true);
+    if (config.decay == Decay::head) decay_ = biased("decay", width, heads_, true);
+  }
+
+ protected:
+  Tensor read(const Heads& heads, Tensor& sums, const Context& context) const override {
+    const auto turned = [&](const Tensor& t) {
+      return config_.rotary ? Rotary()(t, context.positions) : t;
+    };
+    const double scale = 1 / std::sqrt(static_cast<double>(key_width_));
+    const auto g = without_padding(log_decay(heads), context.mask.keep);
+    return decayed_product(turned(heads.q) * scale, turned(heads.k), heads.v, g, Fading::rows,
+                           sums);
+  }
+
+ private:
+  // [B, H, T, Dk or 1]
+  Tensor log_decay(const Heads& heads) const {
+    if (config_.decay == Decay::fixed) {
+      const auto head = at::arange(heads_, heads.q.options().requires_grad(false));
+      return at::log1p(-at::exp2(-5 - head))
+          .view({1, heads_, 1, 1})
+          .expand({heads.q.size(0), heads_, heads.q.size(2), 1});
+    }
+    const auto type = heads.q.scalar_type();
+    const auto low = decay_in_ ? (*decay_in_)(heads.x) : heads.x;
+    const auto logit = at::linear(low.to(type), decay_->weight.to(type), decay_->bias.to(type));
+    return split_heads(at::log_sigmoid(logit) / config_.gate_divisor, heads_);
+  }
+
+  Config config_;
+  std::shared_ptr<Linear> decay_in_, decay_;
+};
+
+void check(const Config& c, const Site& site) {
+  require_option(
+      !c.rotary || heads_of(c, site).key_width % 2 == 0, "rotary",
+      c10::str("turns pairs of channels, but key_width is ", heads_of(c, site).key_width),
+      "take an even key_width");
+}
+
+Promises promises(const Config& c) {
+  return recurrent_promises(c.backward);
+}
+
+}  // namespace
+
+Mechanism gla_mechanism() {
+  return over_tokens<Config>(
+      {.name = "gla",
+       .family = "recurrent",
+       .paper = "arXiv:2312.06635",
+       .cost = "O(N Dk Dv)",
+       .summary = "Linear attention whose sums fade by gates of the token, or by a fixed factor "
+                  "for each head (retention).",
+       .exact = "no decay: causal linear attention without a normaliser; never softmax",
+       .variants = {{"simple",
+                     "{decay: head, gate_divisor: 1, convolution: 4, norm_epsilon: 1e-2}"},
+                    {"retention", "{decay: fixed, rotary: true, key_width: 8}"},
+                    {"ungated",
+                     "{output_gate: false, value_width: 5, key_width: 6, norm_epsilon: 0.1}"},
+                    {"own", "{backward: own, convolution: 3}"}}},
+      promises, recurrent_mixer<Gla, Config>, check);
+}
+
+}  // namespace longbow

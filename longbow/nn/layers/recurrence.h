@@ -1,0 +1,67 @@
+#pragma once
+// Layers that run over the tokens in one direction with a state of constant size, and the mixer
+// that is made of one: causal by nature, and bidirectional as the sum of both directions.
+#include "longbow/nn/contract/mixer.h"
+#include "longbow/nn/layers/rms_norm.h"
+#include "longbow/nn/layers/short_convolution.h"
+
+namespace longbow {
+
+class RecurrentLayer : public Part {
+ public:
+  virtual void open(State& state, int64_t lanes) const = 0;
+  // x [B, T, C], the next tokens of each lane. Padded ones (mask.keep is false) change no state,
+  // before the real ones or behind them.
+  virtual Tensor extend(const Tensor& x, State& state, const Context& context) const = 0;
+};
+
+// Without a causal mask a layer also runs over the tokens from the last to the first, and both
+// outputs are added: with the parameters of the first direction, or with its own.
+enum class Backward { shared, own };
+constexpr std::array<std::string_view, 2> names_of(Backward) {
+  return {"shared", "own"};
+}
+constexpr auto kBackwardMeaning =
+    "parameters of the direction from the last token to the first, which is added without a causal "
+    "mask: those of the other direction, or its own (then not causal)";
+
+Promises recurrent_promises(Backward backward);
+// Registers the layers as `forward` and, where it is not null, `backward`.
+Mixer recurrent_mixer(const std::shared_ptr<RecurrentLayer>& forward,
+                      const std::shared_ptr<RecurrentLayer>& backward);
+template <class Layer, class Config>
+Mixer recurrent_mixer(const Site& site, const Config& config) {
+  return recurrent_mixer(std::make_shared<Layer>(site.at("forward"), config),
+                         config.backward == Backward::own
+                             ? std::make_shared<Layer>(site.at("backward"), config)
+                             : nullptr);
+}
+
+// What the heads of a recurrence are made of and what becomes of what they read,
+//   y = W_o (RMSNorm(o) * SiLU(W_g x)),   the norm head by head.
+struct HeadsConfig {
+  int64_t key_width = 0, value_width = 0;  // of a head
+  int64_t convolution = 0;                 // taps over q, k and v, followed by SiLU; 0 = none
+  bool output_gate = true;                 // SiLU(W_g x)
+  double norm_epsilon = 1e-5;
+};
+
+class RecurrentHeads : public RecurrentLayer {
+ public:
+  RecurrentHeads(const Site& site, const HeadsConfig& config);
+  void open(State& state, int64_t lanes) const override;
+  Tensor extend(const Tensor& x, State& state, const Context& context) const override;
+
+ protected:
+  // q, k [B, H, T, Dk] and v [B, H, T, Dv], float32 at least, the keys of padded tokens zero. The
+  // sums, lane "sums" [B, H, Dk, Dv], become those after these tokens. Returns [B, H, T, Dv].
+  virtual Tensor read(const Heads& heads, Tensor& sums, const Context& context) const = 0;
+  int64_t heads_, key_width_, value_width_;
+
+ private:
+  std::shared_ptr<Linear> query_, key_, value_, gate_, output_;
+  std::shared_ptr<ShortConvolution> convolution_;
+  std::shared_ptr<RmsNorm> norm_;
+};
+
+}  // namespace longbow
