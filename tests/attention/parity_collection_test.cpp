@@ -16,7 +16,6 @@ const SetAside kMissing[] = {
     {"hyena", kNoRow},
     {"isab", kNoRow},
     {"longshort", kNoRow},
-    {"mamba2", kNoRow},
     {"mega", kNoRow},
     {"perceiver", kNoRow},
     {"reformer-axial", kNoRow},

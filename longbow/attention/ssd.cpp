@@ -1,0 +1,154 @@
+// Mamba-2's layer of state-space duality (Dao and Gu, 2024, arXiv:2405.21060). Of each token
+//   [z, x, B, C, dt] = W_in u,   [x, B, C] <- SiLU(convolution([x, B, C])),
+//   Delta = softplus(dt + b) for each head,   A = -exp(a) for each head,
+// a matrix for each head fades by the step Delta that the token sets, and the layer reads it:
+//   S_t = exp(Delta_t A) S_{t-1} + B_t (Delta_t x_t)^T,   y_t = S_t^T C_t + d x_t,
+//   out_t = W_out RMSNorm(y_t * SiLU(z_t)).
+// B and C are keys and queries that the heads of a group share. Without steps, Delta = 0, nothing
+// is written and y = d x.
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <limits>
+
+#include "longbow/attention/mechanism.h"
+#include "longbow/nn/layers/recurrence.h"
+#include "longbow/ops/decayed_product.h"
+
+namespace longbow {
+namespace {
+
+enum class Norm { groups, all };
+constexpr std::array<std::string_view, 2> names_of(Norm) {
+  return {"groups", "all"};
+}
+
+struct Config {
+  int64_t expand = 2, state = 128, groups = 1, convolution = 4;
+  double least_step = 0, most_step = 0;
+  Norm norm = Norm::groups;
+  double norm_epsilon = 1e-5;
+  Backward backward = Backward::shared;
+};
+template <class V>
+void fields(V& v, Config& c) {
+  v("expand", c.expand, "heads of the layer for each head of the model; E = expand H D channels",
+    range(1, 64));
+  v("state", c.state, "width of B and C, the rows of a head's state", range(1, 65536));
+  v("groups", c.groups, "groups of heads, each with its own B and C", at_least(1));
+  v("convolution", c.convolution, "taps of the causal convolution over x, B and C", range(1, 1024));
+  v("least_step", c.least_step, "Delta is at least this", at_least(0));
+  v("most_step", c.most_step, "Delta is at most this; 0 = no limit", at_least(0));
+  v("norm", c.norm, "the norm is taken over the channels of each group, or over all channels");
+  v("norm_epsilon", c.norm_epsilon, "added to the mean square in the norm", range(1e-15, 1));
+  v("backward", c.backward, kBackwardMeaning);
+}
+
+class Ssd : public RecurrentLayer {
+ public:
+  Ssd(const Site& site, const Config& config)
+      : config_(config),
+        heads_(config.expand * site.shape.heads),
+        inner_(heads_ * site.shape.head()),
+        convolved_(inner_ + 2 * config.groups * config.state) {
+    input_ = linear(site, "input", site.shape.width, inner_ + convolved_ + heads_);
+    output_ = linear(site, "output", inner_, site.shape.width);
+    auto over = site.at("convolution");
+    over.shape.width = convolved_;
+    convolution_ = register_module("convolution",
+                                   std::make_shared<ShortConvolution>(over, config.convolution));
+    norm_ = register_module(
+        "norm", std::make_shared<RmsNorm>(inner_, config.norm_epsilon,
+                                          config.norm == Norm::groups ? config.groups : 1));
+    const Hint free = {.decay = false};
+    log_rate_ =
+        parameter("log_rate", (8.5 + initial_uniform(site, "log_rate", {heads_}, 7.5)).log(), free);
+    step_bias_ = parameter("step_bias", initial_step_bias(site), free);
+    skip_ = parameter("skip", at::ones({heads_}), free);
+  }
+
+  void open(State& state, int64_t lanes) const override {
+    const auto options = input_->weight.options().requires_grad(false);
+    state.add("sums", {lanes, config_.groups, config_.state, inner_ / config_.groups},
+              options.dtype(wide(input_->weight)));
+    convolution_->start(state, lanes);
+  }
+
+  Tensor extend(const Tensor& u, State& state, const Context& context) const override {
+    const auto type = wide(u);
+    const auto parts = (*input_)(u).split_with_sizes({inner_, convolved_, heads_}, -1);
+    const int64_t rows = config_.groups * config_.state;
+    const auto mixed = at::silu(convolution_->extend(parts[1], state, context))
+                           .to(type)
+                           .split_with_sizes({inner_, rows, rows}, -1);
+    const auto by_group = [&](const Tensor& t) { return split_heads(t, config_.groups); };
+    const auto x = mixed[0].unflatten(-1, {heads_, -1});                // [B, T, H, P]
+    const auto step = steps(parts[2].to(type), context).unsqueeze(-1);  // [B, T, H, 1]
+    const auto log_decay = (-log_rate_.to(type).exp().unsqueeze(-1) * step).expand_as(x);
+    // Heads of a group are beside each other, so that their products of B and C are formed once.
+    const auto read =
+        decayed_product(by_group(mixed[2]), by_group(mixed[1]), by_group((step * x).flatten(-2)),
+                        by_group(log_decay.flatten(-2)), Fading::columns,
+                        state.lane.at("sums"));  // [B, G, T, E / G]
+    const auto y = merge_heads(read) + (skip_.to(type).unsqueeze(-1) * x).flatten(-2);
+    return (*output_)((*norm_)(y * at::silu(parts[0].to(type))).to(u.scalar_type()));
+  }
+
+ private:
+  // Steps between 1e-3 and 0.1, uniform in their logarithm, before the softplus.
+  Tensor initial_step_bias(const Site& site) const {
+    const auto middle = std::log(1e-2), spread = std::log(10.0);
+    const auto step = (middle + initial_uniform(site, "step_bias", {heads_}, spread)).exp();
+    return step + (-at::expm1(-step)).log();
+  }
+
+  // Delta [B, T, H]; a padded token makes no step.
+  Tensor steps(const Tensor& dt, const Context& context) const {
+    const double most =
+        config_.most_step > 0 ? config_.most_step : std::numeric_limits<double>::infinity();
+    const auto step =
+        at::softplus(dt + step_bias_.to(dt.scalar_type())).clamp(config_.least_step, most);
+    const auto& keep = context.mask.keep;
+    return keep.defined() ? step.masked_fill(keep.logical_not().unsqueeze(-1), 0) : step;
+  }
+
+  Config config_;
+  int64_t heads_, inner_, convolved_;  // H, E = H P, E + 2 G n
+  std::shared_ptr<Linear> input_, output_;
+  std::shared_ptr<ShortConvolution> convolution_;
+  std::shared_ptr<RmsNorm> norm_;
+  Tensor log_rate_, step_bias_, skip_;  // [H]
+};
+
+void check(const Config& c, const Site& site) {
+  const int64_t heads = c.expand * site.shape.heads;
+  require_option(heads % c.groups == 0, "groups",
+                 c10::str("is ", c.groups, ", but ", heads, " heads do not divide into so many"),
+                 "take a divisor of expand times the model's heads");
+  require_option(c.most_step == 0 || c.least_step <= c.most_step, "most_step",
+                 c10::str("is ", c.most_step, ", but least_step is ", c.least_step),
+                 "take a larger one, or 0 for no limit");
+}
+
+Promises promises(const Config& c) {
+  return recurrent_promises(c.backward);
+}
+
+}  // namespace
+
+Mechanism ssd_mechanism() {
+  return over_tokens<Config>(
+      {.name = "ssd",
+       .family = "recurrent",
+       .paper = "arXiv:2405.21060",
+       .cost = "O(N E n)",
+       .summary = "Mamba-2: a state-space layer whose steps the tokens set, as linear attention "
+                  "that fades.",
+       .exact = "rate 0 and steps of 1: causal linear attention of C, B and x; never softmax",
+       .variants = {{"groups", "{groups: 2, state: 6, least_step: 0.3, most_step: 0.8}"},
+                    {"joint", "{groups: 2, state: 5, norm: all, convolution: 1, expand: 1}"},
+                    {"own", "{backward: own, state: 9}"}}},
+      promises, recurrent_mixer<Ssd, Config>, check);
+}
+
+}  // namespace longbow
