@@ -8,11 +8,11 @@
 // is written and y = d x.
 #include <ATen/ATen.h>
 
-#include <cmath>
 #include <limits>
 
 #include "longbow/attention/mechanism.h"
 #include "longbow/nn/layers/recurrence.h"
+#include "longbow/nn/layers/time_steps.h"
 #include "longbow/ops/decayed_product.h"
 
 namespace longbow {
@@ -60,11 +60,8 @@ class Ssd : public RecurrentLayer {
     norm_ = register_module(
         "norm", std::make_shared<RmsNorm>(inner_, config.norm_epsilon,
                                           config.norm == Norm::groups ? config.groups : 1));
-    const Hint free = {.decay = false};
-    log_rate_ =
-        parameter("log_rate", (8.5 + initial_uniform(site, "log_rate", {heads_}, 7.5)).log(), free);
-    step_bias_ = parameter("step_bias", initial_step_bias(site), free);
-    skip_ = parameter("skip", at::ones({heads_}), free);
+    steps_ = register_module("steps", std::make_shared<TimeSteps>(site.at("steps"), heads_));
+    skip_ = parameter("skip", at::ones({heads_}), {.decay = false});
   }
 
   void open(State& state, int64_t lanes) const override {
@@ -82,32 +79,24 @@ class Ssd : public RecurrentLayer {
                            .to(type)
                            .split_with_sizes({inner_, rows, rows}, -1);
     const auto by_group = [&](const Tensor& t) { return split_heads(t, config_.groups); };
-    const auto x = mixed[0].unflatten(-1, {heads_, -1});                // [B, T, H, P]
-    const auto step = steps(parts[2].to(type), context).unsqueeze(-1);  // [B, T, H, 1]
-    const auto log_decay = (-log_rate_.to(type).exp().unsqueeze(-1) * step).expand_as(x);
+    const auto x = mixed[0].unflatten(-1, {heads_, -1});  // [B, T, H, P]
+    const auto step = steps(parts[2].to(type), context);  // [B, T, H]
+    const auto log_decay = steps_->log_decay(step).unsqueeze(-1).expand_as(x);
     // Heads of a group are beside each other, so that their products of B and C are formed once.
-    const auto read =
-        decayed_product(by_group(mixed[2]), by_group(mixed[1]), by_group((step * x).flatten(-2)),
-                        by_group(log_decay.flatten(-2)), Fading::columns,
-                        state.lane.at("sums"));  // [B, G, T, E / G]
+    const auto read = decayed_product(by_group(mixed[2]), by_group(mixed[1]),
+                                      by_group((step.unsqueeze(-1) * x).flatten(-2)),
+                                      by_group(log_decay.flatten(-2)), Fading::columns,
+                                      state.lane.at("sums"));  // [B, G, T, E / G]
     const auto y = merge_heads(read) + (skip_.to(type).unsqueeze(-1) * x).flatten(-2);
     return (*output_)((*norm_)(y * at::silu(parts[0].to(type))).to(u.scalar_type()));
   }
 
  private:
-  // Steps between 1e-3 and 0.1, uniform in their logarithm, before the softplus.
-  Tensor initial_step_bias(const Site& site) const {
-    const auto middle = std::log(1e-2), spread = std::log(10.0);
-    const auto step = (middle + initial_uniform(site, "step_bias", {heads_}, spread)).exp();
-    return step + (-at::expm1(-step)).log();
-  }
-
   // Delta [B, T, H]; a padded token makes no step.
   Tensor steps(const Tensor& dt, const Context& context) const {
     const double most =
         config_.most_step > 0 ? config_.most_step : std::numeric_limits<double>::infinity();
-    const auto step =
-        at::softplus(dt + step_bias_.to(dt.scalar_type())).clamp(config_.least_step, most);
+    const auto step = steps_->steps(dt).clamp(config_.least_step, most);
     const auto& keep = context.mask.keep;
     return keep.defined() ? step.masked_fill(keep.logical_not().unsqueeze(-1), 0) : step;
   }
@@ -117,7 +106,8 @@ class Ssd : public RecurrentLayer {
   std::shared_ptr<Linear> input_, output_;
   std::shared_ptr<ShortConvolution> convolution_;
   std::shared_ptr<RmsNorm> norm_;
-  Tensor log_rate_, step_bias_, skip_;  // [H]
+  std::shared_ptr<TimeSteps> steps_;
+  Tensor skip_;  // [H]
 };
 
 void check(const Config& c, const Site& site) {

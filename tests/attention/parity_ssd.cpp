@@ -45,8 +45,8 @@ void check_layer(const Case& c) {
   set("output.bias", "bo");
   set("convolution.bias", name("conv_b", "conv_bias"));
   set("norm.weight", name("norm_w", "norm_gain"));
-  set("log_rate", name("A_log", "a_log"));
-  set("step_bias", "dt_bias");
+  set("steps.log_rate", name("A_log", "a_log"));
+  set("steps.bias", "dt_bias");
   set("skip", name("D", "d_skip"));
   const auto taps = name("conv_w", "conv");
   layer.set("forward.convolution.weight", c.at(taps).flatten(1));

