@@ -11,8 +11,6 @@ const SetAside kMissing[] = {
     {"axial", kNoRow},
     {"canine", "a model: tests/models reads it"},
     {"compressive", kNoRow},
-    {"delta", kNoRow},
-    {"gated-delta", kNoRow},
     {"hyena", kNoRow},
     {"isab", kNoRow},
     {"longshort", kNoRow},
