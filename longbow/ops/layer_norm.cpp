@@ -27,10 +27,17 @@ Three on_cpu(const Tensor& x, const Tensor& weight, const Tensor& bias, double e
   return at::native_layer_norm(x, weight.sizes(), weight, bias, epsilon);
 }
 
+// Of half types LibTorch's sums over rows are in the type itself: of 4096 ones 512 are left.
 Three backward_on_cpu(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& bias,
                       const Tensor& mean, const Tensor& rstd) {
-  return at::native_layer_norm_backward(dy, x, weight.sizes(), mean, rstd, weight, bias,
-                                        {true, true, true});
+  const auto type = x.scalar_type();
+  const auto wide = [&](const Tensor& t) {
+    return at::isReducedFloatingType(type) ? t.to(at::kFloat) : t;
+  };
+  const auto [dx, dweight, dbias] =
+      at::native_layer_norm_backward(wide(dy), wide(x), weight.sizes(), wide(mean), wide(rstd),
+                                     wide(weight), wide(bias), {true, true, true});
+  return {dx.to(type), dweight.to(weight.scalar_type()), dbias.to(bias.scalar_type())};
 }
 
 Three on_meta(const Tensor& x, const Tensor& weight, const Tensor& bias, double) {

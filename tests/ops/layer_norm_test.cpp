@@ -21,6 +21,17 @@ TEST(LayerNorm, IsItsDefinition) {
   EXPECT_NEAR_TENSOR(got.dbias, want.dbias, kClose);
 }
 
+// In bfloat16 a sum of ones stops at 256.
+TEST(LayerNorm, GradientsOfItsParametersAreSumsInFloat32) {
+  for (const auto type : {at::kBFloat16, at::kHalf}) {
+    const auto x = random_normal({4096, 8}, 1).to(type);
+    const auto weight = at::ones({8}, type).requires_grad_(),
+               bias = at::zeros({8}, type).requires_grad_();
+    layer_norm(x, weight, bias, 1e-5).sum().backward();
+    EXPECT_NEAR_TENSOR(bias.grad(), at::full({8}, 4096, type), kExact);
+  }
+}
+
 TEST(LayerNorm, HasASecondDerivative) {
   const NormInputs in(3, 8);
   const auto second = [&](const auto& norm) {
