@@ -13,7 +13,6 @@ const SetAside kMissing[] = {
     {"compressive", kNoRow},
     {"hyena", kNoRow},
     {"isab", kNoRow},
-    {"longshort", kNoRow},
     {"mega", kNoRow},
     {"perceiver", kNoRow},
     {"reformer-axial", kNoRow},
@@ -23,8 +22,6 @@ const SetAside kMissing[] = {
     {"s5", kNoRow},
     {"settransformer", kNoRow},
     {"sinkhorn", kNoRow},
-    {"transformer-ls", kNoRow},
-    {"transformer_ls", kNoRow},
     {"transformer_xl", kNoRow},
 };
 
