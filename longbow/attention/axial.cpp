@@ -14,6 +14,7 @@
 #include <ATen/ATen.h>
 
 #include "longbow/attention/mechanism.h"
+#include "longbow/nn/contract/grid.h"
 #include "longbow/nn/contract/linear.h"
 #include "longbow/nn/softmax/band.h"
 #include "longbow/nn/softmax/exact_attention.h"
@@ -173,17 +174,10 @@ class Line : public Part {
   Tensor to_query_, to_key_, to_value_;  // [2 span + 1, D], shared by heads and lines
 };
 
-int64_t columns_of(const Config& c, const Site& site) {
-  if (c.columns > 0) return c.columns;
-  if (!site.shape.grid.empty()) return site.shape.grid.back();
-  const auto longest = static_cast<double>(site.shape.max_length);
-  return static_cast<int64_t>(std::ceil(std::sqrt(longest)));
-}
-
 class Axial : public MixerImpl {
  public:
   Axial(const Site& site, const Config& config)
-      : config_(config), columns_(columns_of(config, site)) {
+      : config_(config), columns_(grid_columns(config.columns, site.shape)) {
     TORCH_CHECK(columns_ > 0, "axial: needs columns, or the model's max_length");
     const auto line = [&](const std::string& name) {
       return register_module(name, std::make_shared<Line>(site.at(name), config));
@@ -277,10 +271,7 @@ class Axial : public MixerImpl {
 };
 
 void check(const Config& c, const Site& site) {
-  const auto& grid = site.shape.grid;
-  require_option(c.columns > 0 || grid.empty() || grid.size() == 2, "columns",
-                 c10::str("is not given, and the tokens are an image with ", grid.size(), " sides"),
-                 "give the tokens in a row");
+  check_grid(c.columns, site.shape);
 }
 
 // A grid that is not given is as wide as it is high. The sequential form would have to form the
