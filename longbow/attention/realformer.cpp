@@ -93,11 +93,9 @@ class RealFormer : public AllPairs {
     check(first ? own : carried, "scores", own);
     carried = first ? own : own + (config_.detach_prev ? carried.detach() : carried);
     layers = first ? at::ones({}, at::kDouble) : layers + 1;  // on the host, as any number
-    const auto weights = masked_softmax(config_.mean ? carried / layers : carried, cached.visible);
-    if (context.maps) (*context.maps)[path_] = weights.detach();
-    return dropout(weights, config_.dropout, is_training(), context, path_ + ".dropout")
-        .to(cached.v.scalar_type())
-        .matmul(cached.v);
+    const Weighing weighing = {config_.dropout, is_training(), path_};
+    return softmax_read(config_.mean ? carried / layers : carried, cached.v, cached.visible,
+                        weighing, context);
   }
 
   static constexpr int64_t kFew = 16;  // tokens of an extension

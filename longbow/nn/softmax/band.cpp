@@ -5,6 +5,8 @@
 namespace longbow {
 namespace {
 
+constexpr int64_t kLeastTile = 32;
+
 // [B, T] -> [B, 1, T, 1].
 Tensor by_token(const Tensor& x) {
   return x.unsqueeze(1).unsqueeze(-1);
@@ -17,9 +19,15 @@ Reach within(int64_t back, int64_t ahead) {
       [=](const Tensor& i, const Tensor& j) { return (i - j <= back).logical_and(j - i <= ahead); };
 }
 
+Band Band::behind(int64_t tokens, int64_t back) {
+  return {.tokens = tokens,
+          .tile = std::min(std::max(back, kLeastTile), tokens),
+          .back = back,
+          .ahead = 0};
+}
+
 Band Band::around(int64_t tokens, int64_t back, int64_t ahead) {
-  constexpr int64_t kLeast = 32;
-  const int64_t tile = std::min(std::max({back, ahead, kLeast}), tokens);
+  const int64_t tile = std::min(std::max({back, ahead, kLeastTile}), tokens);
   return {.tokens = tokens,
           .tile = std::max<int64_t>(tile, 1),
           .back = std::min(back, tokens),
@@ -32,8 +40,12 @@ Tensor Band::queries(const Tensor& x) const {
 }
 
 Tensor Band::keys(const Tensor& x) const {
+  return windows(at::constant_pad_nd(x, {0, 0, back, ahead}));
+}
+
+Tensor Band::windows(const Tensor& x) const {
   const int64_t missing = tiles() * tile - tokens;
-  return at::constant_pad_nd(x, {0, 0, back, ahead + missing})
+  return at::constant_pad_nd(x, {0, 0, 0, missing})
       .unfold(2, back + tile + ahead, tile)
       .transpose(-2, -1);
 }
@@ -42,11 +54,20 @@ Tensor Band::together(const Tensor& x) const {
   return x.flatten(2, 3).narrow(2, 0, tokens);
 }
 
+Tensor Band::query_positions(const Tensor& first) const {
+  const auto tiled = at::arange(tiles() * tile, first.options()).view({1, 1, tiles(), tile, 1});
+  return tiled + first.view({-1, 1, 1, 1, 1});
+}
+
+Tensor Band::key_positions(const Tensor& first) const {
+  const auto starts = at::arange(tiles(), first.options()).mul(tile).view({1, 1, -1, 1, 1});
+  return starts + at::arange(-back, tile + ahead, first.options()) + first.view({-1, 1, 1, 1, 1});
+}
+
 Tensor Band::visible(const Reach& reach, const Tensor& keep, at::Device device) const {
   const auto options = at::TensorOptions(at::kLong).device(device);
-  const auto first = (at::arange(tiles(), options) * tile).view({1, 1, -1, 1, 1});
-  const auto i = first + at::arange(tile, options).unsqueeze(1);
-  const auto j = first + at::arange(-back, tile + ahead, options);  // [1, 1, K, 1, S]
+  const auto start = at::zeros({1}, options);
+  const auto i = query_positions(start), j = key_positions(start);
   const auto real = keep.defined() ? keep : at::ones({1, tokens}, options.dtype(at::kBool));
   return reach(i, j).logical_and(keys(by_token(real)).transpose(-2, -1));
 }

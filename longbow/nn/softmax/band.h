@@ -20,10 +20,17 @@ struct Band {
 
   // With tiles of a size that suits the halo.
   static Band around(int64_t tokens, int64_t back, int64_t ahead);
+  // Queries behind `back` rows that are there already, read by windows() alone.
+  static Band behind(int64_t tokens, int64_t back);
   int64_t tiles() const { return (tokens + tile - 1) / tile; }
   Tensor queries(const Tensor& x) const;   // [B, H, N, D] -> [B, H, K, tile, D]
   Tensor keys(const Tensor& x) const;      // [B, H, N, D] -> [B, H, K, S, D]
+  Tensor windows(const Tensor& x) const;   // the same of back + N + ahead rows
   Tensor together(const Tensor& x) const;  // [B, H, K, tile, D] -> [B, H, N, D]
+  // Where queries [B, 1, K, tile, 1] and keys [B, 1, K, 1, S] stand when the first query of a row
+  // stands at `first` [B].
+  Tensor query_positions(const Tensor& first) const;
+  Tensor key_positions(const Tensor& first) const;
   // [B or 1, 1, K, tile, S] bool: real keys within reach.
   Tensor visible(const Reach& reach, const Tensor& keep, at::Device device) const;
 };

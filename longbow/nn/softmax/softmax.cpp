@@ -15,7 +15,12 @@ Tensor masked_softmax(const Tensor& scores, const Tensor& visible) {
 
 Tensor softmax_read(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible,
                     const Weighing& weighing, Context& context) {
-  const auto weights = masked_softmax(q.matmul(k.transpose(-2, -1)), visible);
+  return softmax_read(q.matmul(k.transpose(-2, -1)), v, visible, weighing, context);
+}
+
+Tensor softmax_read(const Tensor& scores, const Tensor& v, const Tensor& visible,
+                    const Weighing& weighing, Context& context) {
+  const auto weights = masked_softmax(scores, visible);
   if (context.maps) (*context.maps)[weighing.path] = weights.detach();
   return dropout(weights, weighing.dropout, weighing.training, context, weighing.path + ".dropout")
       .to(v.scalar_type())

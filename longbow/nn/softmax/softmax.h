@@ -23,6 +23,9 @@ struct Weighing {
 };
 Tensor softmax_read(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible,
                     const Weighing& weighing, Context& context);
+// The same from scores that have more to them than q k^T.
+Tensor softmax_read(const Tensor& scores, const Tensor& v, const Tensor& visible,
+                    const Weighing& weighing, Context& context);
 
 // softmax(q k^T scale) v by LibTorch's fused kernels, or in tiles where they would want an N x M
 // mask: no N x M tensor is stored.
