@@ -1,0 +1,29 @@
+#include "longbow/attention/compressive/compression.h"
+
+#include <ATen/ATen.h>
+
+namespace longbow {
+
+Compressor::Compressor(const Site& site, Compression how, int64_t rate) : how_(how) {
+  const int64_t width = site.shape.width;
+  if (how == Compression::conv)
+    convolution_ = register_module(
+        "convolution", std::make_shared<Linear>(site.at("convolution"), rate * width, width));
+}
+
+Tensor Compressor::operator()(const Tensor& rows, const Tensor& used) const {
+  switch (how_) {
+    case Compression::mean:
+      return rows.mean(2);
+    case Compression::max:
+      return rows.amax(2);
+    case Compression::conv:
+      return (*convolution_)(rows.flatten(2));
+    case Compression::most_used:
+      break;
+  }
+  const auto index = used.unsqueeze(-1).unsqueeze(-1).expand({-1, -1, 1, rows.size(3)});
+  return rows.gather(2, index).squeeze(2);
+}
+
+}  // namespace longbow

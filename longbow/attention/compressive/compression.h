@@ -1,0 +1,27 @@
+#pragma once
+// How `rate` rows become one.
+#include <array>
+
+#include "longbow/nn/contract/linear.h"
+#include "longbow/nn/contract/mixer.h"
+
+namespace longbow {
+
+enum class Compression { mean, max, conv, most_used };
+constexpr std::array<std::string_view, 4> names_of(Compression) {
+  return {"mean", "max", "conv", "most_used"};
+}
+
+class Compressor : public Part {
+ public:
+  Compressor(const Site& site, Compression how, int64_t rate);
+  // rows [B, G, rate, C] -> [B, G, C]; `used` [B, G] says which row of a group was read most.
+  Tensor operator()(const Tensor& rows, const Tensor& used) const;
+  bool learns() const { return convolution_ != nullptr; }
+
+ private:
+  Compression how_;
+  std::shared_ptr<Linear> convolution_;  // [C, rate C]
+};
+
+}  // namespace longbow
