@@ -65,6 +65,61 @@ void check_lucid(const Case& c) {
   check_layer(whole, lucid_options(c), c.tensors.at("buckets").unsqueeze(1));
 }
 
+// Two reversible blocks on the streams x and x; y is the norm of both beside each other.
+void check_reversible(const Case& c) {
+  const auto x = c.at("x").requires_grad_();
+  const int64_t heads = c.integer("heads"), rounds = c.integer("rounds");
+  const auto near = std::to_string(c.integer("before")), ahead = std::to_string(c.integer("after"));
+  const std::string options[] = {
+      "{wrap: true, window: " + std::to_string(c.integer("local_chunk")) + ", back: " + near +
+          ", ahead: " + ahead + "}",
+      "{ring: true, chunk: " + std::to_string(c.integer("chunk")) +
+          ", rounds: " + std::to_string(rounds) + ", back: " + near + ", ahead: " + ahead + "}"};
+  Choices choices = {.mode = Choices::Mode::replay,
+                     .kept = {{".buckets", c.tensors.at("buckets").to(at::kLong)}}};
+  Context context = {.choices = &choices};
+  auto streams = at::cat({x, x}, 2);
+  std::vector<Weights> layers;
+  for (const int i : {0, 1}) {
+    const auto of = "layer" + std::to_string(i) + ".";
+    const Site site = {.shape = {.width = x.size(2),
+                                 .heads = heads,
+                                 .head_width = c.integer("head_width"),
+                                 .max_length = x.size(1)},
+                       .bias = false};
+    const auto block = residual(
+        site, make_mixer(i == 0 ? "local" : "reformer", site, options[i]),
+        {.residual = Residual::reversible,
+         .feed_forward = {.width = c.at(of + "w1").size(0), .activation = Activation::relu},
+         .norm_epsilon = c.number("eps", 1e-12)});
+    auto& weights = layers.emplace_back(block);
+    const auto set = [&](const std::string& ours, const std::string& theirs) {
+      if (c.has(of + theirs)) weights.set(ours, c.at(of + theirs), of + theirs);
+    };
+    set("mixer.query.weight", i == 0 ? "wq" : "wqk");
+    set("mixer.key.weight", "wk");
+    set("mixer.value.weight", "wv");
+    set("mixer.output.weight", "wo");
+    set("mixer_norm.weight", "ln1_gain");
+    set("mixer_norm.bias", "ln1_bias");
+    set("feed_forward_norm.weight", "ln2_gain");
+    set("feed_forward_norm.bias", "ln2_bias");
+    set("feed_forward.up.weight", "w1");
+    set("feed_forward.up.bias", "b1");
+    set("feed_forward.down.weight", "w2");
+    set("feed_forward.down.bias", "b2");
+    streams = block->forward(streams, context);
+  }
+  const auto gain = c.at("ln_gain").requires_grad_(), bias = c.at("ln_bias").requires_grad_();
+  expect_output(c, at::layer_norm(streams, {2 * x.size(2)}, gain, bias, c.number("eps", 1e-12)), {},
+                kPrecision);
+  expect_gradient(c, "x", x.grad());
+  expect_gradient(c, "ln_gain", gain.grad());
+  expect_gradient(c, "ln_bias", bias.grad());
+  for (const auto& layer : layers) layer.expect_gradients(c);
+}
+
+const Reader reversible("reformer-reversible", {check_reversible});
 const Reader hf("reformer-lsh", {check_lsh});
 const Reader lucid("reformer", {check_lucid});
 const Reader lucid_layer("reformer-layer", {check_lucid_layer});

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 
 #include "longbow/nn/layers/positions.h"
+#include "longbow/tensors/safetensors.h"
+#include "tests/support/parity.h"
 #include "tests/support/tensor.h"
 
 namespace longbow {
@@ -44,6 +46,24 @@ TEST(Embedding, AddsTheRowOfEachPosition) {
     EXPECT_NEAR_TENSOR(made(tokens(), counted), words_of(made), kExact);
     EXPECT_EQ(made.parameters().size(), 1u);
   }
+}
+
+// As the transformers library computes them for its Reformer.
+TEST(Embedding, AxialPositionsAreThoseOfTransformers) {
+  const auto theirs =
+      load_safetensors(parity_file("hf/reformer-axial.safetensors").string()).tensors;
+  const auto &rows = theirs.at("table1"), &columns = theirs.at("table2");
+  EncoderConfig config = {.width = rows.size(1) + columns.size(1),
+                          .max_length = rows.size(0) * columns.size(0)};
+  config.positions = Positions::axial;
+  config.axial = {.rows = rows.size(0), .columns = columns.size(0), .row_width = rows.size(1)};
+  auto made = embedding(config);
+  made.to(at::kDouble);
+  const at::NoGradGuard no_grad;
+  made.named_parameters()["words"].zero_();
+  made.named_parameters()["row_positions"].copy_(rows);
+  made.named_parameters()["column_positions"].copy_(columns);
+  EXPECT_NEAR_TENSOR(made(at::ones({1, config.max_length}, at::kLong), {}), theirs.at("y"), kExact);
 }
 
 TEST(Embedding, AxialPositionsAreThoseOfTheRowAndOfTheColumn) {

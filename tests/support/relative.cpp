@@ -16,10 +16,11 @@ Tensor relative_scores(const torch::nn::Module& mixer, const Node& options, cons
   const auto f =
       at::pow(10000.0, at::arange(width / 2, at::kDouble) * (-2.0 / static_cast<double>(width)));
   const auto angle = d.to(at::kDouble).unsqueeze(1) * f;
-  const auto r = split_heads(at::cat({angle.sin(), angle.cos()}, 1)
-                                 .matmul(tensor_of(mixer, "relative.position.weight").t())
-                                 .unsqueeze(0),
-                             site.shape.heads);  // [1, H, M, D]
+  const auto r = at::cat({angle.sin(), angle.cos()}, 1)
+                     .matmul(tensor_of(mixer, "relative.position.weight").t())
+                     .unflatten(-1, {site.shape.heads, -1})
+                     .transpose(0, 1)
+                     .unsqueeze(0);  // [1, H, M, D]
   const auto product = [](const Tensor& a, const Tensor& b) {
     return (a.unsqueeze(2) * b).sum(-1);
   };
