@@ -1,0 +1,253 @@
+// ETC, global-local attention (Ainslie et al., 2020, arXiv:2004.08483): beside the long sequence
+// there are m global tokens, which all tokens read and which read all tokens; they go on to the
+// next layer:
+//   token i         reads tokens j with |i - j| <= radius (l2l) and all global tokens (l2g)
+//   global token a  reads all global tokens (g2g) and all tokens (g2l)
+// with one softmax over both, and scores that know how the two are related,
+//   s = (q . k + q . A[label] + b[label]) / sqrt D,
+// where the label is the distance, cut off at `clip`, between tokens of one kind, and between a
+// token and a global token whether that one is the token's own (i div segment = a).
+//   g' = LN(g + what they read),  and LN(g' + feed-forward(g')) where there is one.
+// Exact when the radius covers the sequence and there are neither global tokens nor labels.
+#include <ATen/ATen.h>
+
+#include "longbow/attention/mechanism.h"
+#include "longbow/nn/contract/linear.h"
+#include "longbow/nn/layers/feed_forward.h"
+#include "longbow/nn/layers/layer_norm.h"
+#include "longbow/nn/softmax/band.h"
+#include "longbow/nn/softmax/joint_softmax.h"
+
+namespace longbow {
+namespace {
+
+enum class Share { none, side, all };
+constexpr std::array<std::string_view, 3> names_of(Share) {
+  return {"none", "side", "all"};
+}
+
+struct Config {
+  int64_t radius = 84, globals = 16, clip = 12, segment = 0;
+  Share share = Share::all;
+  int64_t feed_forward = 0;
+  double dropout = 0;
+};
+template <class V>
+void fields(V& v, Config& c) {
+  v("radius", c.radius, "a token reads tokens at most this far away", range(0, 65536));
+  v("globals", c.globals, "global tokens, learned, one sequence of them for all layers",
+    range(0, 65536));
+  v("clip", c.clip, "distances beyond this have the same label; 0 = no labels", range(0, 4096));
+  v("segment", c.segment,
+    "tokens in a segment, whose global token has a label of its own; 0 = all are others",
+    at_least(0));
+  v("share", c.share,
+    "projections of keys and values: each of the four pieces has its own; those of l2l and l2g are "
+    "one, and those of g2g and g2l; or all are one, and so are queries and outputs of both sides");
+  v("feed_forward", c.feed_forward,
+    "global tokens pass a feed-forward layer of this width before they go on; 0 = none",
+    at_least(0));
+  v("dropout", c.dropout, "rate on the weights and on what is added to global tokens",
+    range(0, 0.99));
+}
+
+class Etc : public MixerImpl {
+ public:
+  Etc(const Site& site, const Config& config)
+      : config_(config),
+        heads_(site.shape.heads),
+        path_(site.path),
+        scale_(1 / std::sqrt(static_cast<double>(site.shape.head()))) {
+    const auto& shape = site.shape;
+    const auto piece = [&](const std::string& name) {
+      return Piece{linear(site, name + "_key", shape.width, shape.inner()),
+                   linear(site, name + "_value", shape.width, shape.inner())};
+    };
+    const auto side = [&](const std::string& name) {
+      return Side{.query = linear(site, name + "_query", shape.width, shape.inner()),
+                  .output = linear(site, name + "_output", shape.inner(), shape.width)};
+    };
+    long_ = side("long");
+    l2l_ = piece("l2l");
+    label(site, "long", long_);
+    if (config.globals == 0) return;
+    const bool all = config.share == Share::all, apart = config.share == Share::none;
+    global_ = all ? Side{.query = long_.query, .output = long_.output} : side("global");
+    g2g_ = all ? l2l_ : piece("g2g");
+    l2g_ = apart ? piece("l2g") : l2l_;
+    g2l_ = apart ? piece("g2l") : g2g_;
+    label(site, "global", global_);
+    first_ = sequence(site);
+    norm_ = register_module("norm", std::make_shared<LayerNorm>(shape.width));
+    if (config.feed_forward == 0) return;
+    feed_forward_ = register_module(
+        "feed_forward",
+        std::make_shared<FeedForward>(site.at("feed_forward"),
+                                      FeedForwardConfig{.width = config.feed_forward}));
+    feed_norm_ = register_module("feed_norm", std::make_shared<LayerNorm>(shape.width));
+  }
+
+ protected:
+  Tensor mix(const Tensor& x, Context& context) override {
+    if (config_.globals == 0) return read_long(x, {}, context);
+    const auto g = carried(context).expand({x.size(0), -1, -1});  // [B, m, C]
+    const auto y = read_long(x, g, context);
+    context.carry[kCarry] = moved_on(g, read_global(x, g, context), context);
+    return y;
+  }
+
+ private:
+  struct Piece {
+    std::shared_ptr<Linear> key, value;
+  };
+  struct Side {
+    std::shared_ptr<Linear> query, output;
+    Tensor table = {}, bias = {};  // [H, labels, D], [H, 1, labels]: of distances, other, own
+  };
+
+  Tensor split(const Linear& linear, const Tensor& x) const {
+    return split_heads(linear(x), heads_);
+  }
+  Weighing weighing(const std::string& name) const {
+    return {config_.dropout, is_training(), path_ + name};
+  }
+
+  int64_t labels() const { return 2 * config_.clip + 3; }
+  void label(const Site& site, const std::string& name, Side& side) {
+    if (config_.clip == 0) return;
+    constexpr double kDeviation = 0.5;
+    side.table = parameter(
+        name + "_labels",
+        initial_normal(site, name + "_labels", {heads_, labels(), site.shape.head()}, kDeviation),
+        {.decay = false});
+    side.bias = parameter(name + "_label_bias", at::zeros({heads_, 1, labels()}), {.decay = false});
+  }
+
+  // q . A[label] + b[label] of all labels; undefined where there are none. [B, H, N, labels]
+  Tensor label_scores(const Side& side, const Tensor& q) const {
+    if (!side.table.defined()) return {};
+    return q.matmul(side.table.transpose(-2, -1)) + side.bias * scale_;
+  }
+  // Adds those of the labels, which broadcast to the scores.
+  static Tensor labelled(const Tensor& scores, const Tensor& by_label, const Tensor& label) {
+    if (!by_label.defined()) return scores;
+    return scores + by_label.gather(-1, label.expand(scores.sizes()));
+  }
+  Tensor distance_label(const Tensor& distance) const {
+    return distance.clamp(-config_.clip, config_.clip) + config_.clip;
+  }
+  // [N, m]: is global token a that of token i?
+  Tensor own_label(int64_t tokens, const Tensor& like) const {
+    const auto i = index(0, tokens, like).unsqueeze(1), a = index(0, config_.globals, like);
+    const auto other = at::full({1, 1}, labels() - 2, i.options());
+    if (config_.segment == 0) return other;
+    return other + (i.floor_divide(config_.segment) == a).to(at::kLong);
+  }
+  static Tensor index(int64_t first, int64_t end, const Tensor& like) {
+    return at::arange(first, end, like.options().dtype(at::kLong));
+  }
+
+  Tensor read_long(const Tensor& x, const Tensor& g, Context& context) const {
+    const auto band = Band::around(x.size(1), config_.radius, config_.radius);
+    const auto q = split(*long_.query, x) * scale_;
+    const auto k = split(*l2l_.key, x), v = split(*l2l_.value, x);
+    const auto by_label = label_scores(long_, q);
+    const auto near = band.queries(q).matmul(band.keys(k).transpose(-2, -1));  // [B, H, K, T, S]
+    const auto distance =
+        index(-band.back, band.tile + band.ahead, x) - index(0, band.tile, x).unsqueeze(1);
+    std::vector<KeyFamily> families = {
+        {labelled(near, by_label.defined() ? band.queries(by_label) : by_label,
+                  distance_label(distance)),
+         band.visible(within(config_.radius, config_.radius), context.mask.keep, x.device()),
+         band.keys(v)}};
+    if (g.defined()) {
+      const auto scores = q.matmul(split(*l2g_.key, g).transpose(-2, -1));
+      families.push_back({band.queries(labelled(scores, by_label, own_label(x.size(1), x))),
+                          {},
+                          split(*l2g_.value, g)});
+    }
+    return (*long_.output)(
+        merge_heads(band.together(joint_softmax(families, weighing(""), context))));
+  }
+
+  Tensor read_global(const Tensor& x, const Tensor& g, Context& context) const {
+    const auto q = split(*global_.query, g) * scale_;
+    const auto by_label = label_scores(global_, q);
+    const auto scores = [&](const Piece& piece, const Tensor& rows, const Tensor& label) {
+      return labelled(q.matmul(split(*piece.key, rows).transpose(-2, -1)), by_label, label);
+    };
+    const auto a = index(0, config_.globals, x);
+    const auto y = joint_softmax(
+        {{scores(g2g_, g, distance_label(a - a.unsqueeze(1))), {}, split(*g2g_.value, g)},
+         {scores(g2l_, x, own_label(x.size(1), x).t()), visible_keys(context.mask.keep),
+          split(*g2l_.value, x)}},
+        weighing(".globals"), context);
+    return (*global_.output)(merge_heads(y));
+  }
+
+  Tensor moved_on(const Tensor& g, const Tensor& read, Context& context) const {
+    const auto added = [&](const Tensor& old, const Tensor& y, const char* site) {
+      return old + longbow::dropout(y, config_.dropout, is_training(), context, path_ + site);
+    };
+    const auto next = (*norm_)(added(g, read, ".read.dropout"));
+    if (!feed_forward_) return next;
+    return (*feed_norm_)(added(next, (*feed_forward_)(next, context), ".fed.dropout"));
+  }
+
+  // The stack's first global tokens, or the layer's own when there is no stack.
+  Tensor sequence(const Site& site) {
+    constexpr double kDeviation = 0.02;
+    const std::vector<int64_t> shape = {config_.globals, site.shape.width};
+    if (site.shared) return shared_normal(site, "etc_globals", shape, kDeviation);
+    return parameter("globals", initial_normal(site, "globals", shape, kDeviation));
+  }
+  Tensor carried(const Context& context) const {
+    const auto found = context.carry.find(kCarry);
+    return found == context.carry.end() ? first_.unsqueeze(0) : found->second;
+  }
+  static constexpr const char* kCarry = "etc";
+
+  Config config_;
+  int64_t heads_;
+  std::string path_;
+  double scale_;
+  Side long_, global_;
+  Piece l2l_, l2g_, g2g_, g2l_;
+  Tensor first_;  // [m, C]
+  std::shared_ptr<LayerNorm> norm_, feed_norm_;
+  std::shared_ptr<FeedForward> feed_forward_;
+};
+
+void check(const Config& c, const Site&) {
+  require_option(c.globals > 0 || c.feed_forward == 0, "feed_forward",
+                 "is for global tokens, but globals is 0", "leave one of them out");
+  require_option(c.segment == 0 || (c.globals > 0 && c.clip > 0), "segment",
+                 "needs global tokens and labels", "set globals and clip above 0");
+}
+
+Promises promises(const Config&) {
+  return {.positional = true};
+}
+
+Mixer make(const Site& site, const Config& c) {
+  return std::make_shared<Etc>(site, c);
+}
+
+}  // namespace
+
+Mechanism etc_mechanism() {
+  return over_tokens<Config>(
+      {.name = "etc",
+       .family = "window",
+       .paper = "arXiv:2004.08483",
+       .cost = "O(N (W + m) D)",
+       .summary = "Tokens attend to their neighbours and to a few global tokens, which attend to "
+                  "all and go on to the next layer.",
+       .exact = "radius >= N, globals 0, clip 0: softmax",
+       .variants = {{"small", "{radius: 3, globals: 4, clip: 2, segment: 5, share: none}"},
+                    {"side", "{radius: 5, globals: 3, clip: 0, share: side, feed_forward: 10}"},
+                    {"local", "{radius: 6, globals: 0, clip: 3}"}}},
+      promises, make, check);
+}
+
+}  // namespace longbow
