@@ -79,7 +79,8 @@ class Local : public AttentionImpl {
     const auto heads = prepared(given, context);
     return in_pieces(heads, context, ring_size(state), [&](const Heads& piece, Context& inner) {
       const Reach reach = [&](const Tensor& i, const Tensor& j) { return reaches(i, j); };
-      auto [k, v, visible] = pass_ring(piece, state, reach, inner);
+      const auto recent = pass_ring(piece, state, reach, inner);
+      auto k = recent.k, v = recent.v, visible = recent.visible;
       const auto i = inner.positions.unsqueeze(1).unsqueeze(-1);  // [B, 1, T, 1]
       if (config_.all_read_first) {
         const auto slot = (slots_of(piece, inner, -1) != 0).to(at::kLong);
