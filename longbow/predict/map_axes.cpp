@@ -37,7 +37,8 @@ Tensors probed(const Node& options, int64_t tokens) {
                      .shared = std::make_shared<Shared>()};
   const auto block = make_block(options, site, {});
   block->eval();
-  Context context = {.random = Random::from_seed(1), .maps = &maps};
+  const bool causal = !mechanism_of(options).promises(options_of(options)).bidirectional;
+  Context context = {.mask = {.causal = causal}, .random = Random::from_seed(1), .maps = &maps};
   block->forward(at::ones({1, tokens, 8}), context);
   std::erase_if(maps, [](const auto& entry) { return entry.second.dim() != 4; });
   return maps;
