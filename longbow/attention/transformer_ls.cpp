@@ -4,7 +4,7 @@
 //   Pi_r = softmax_j(x_j . p_r),   k~_r = LN_2(sum_j Pi_rj LN_1(k_j)),   v~_r alike,
 //   o_i  = softmax(q_i [K~ ; LN_1(K near i)]^T / sqrt D) [V~ ; LN_1(V near i)].
 // Near i are the segment of W tokens that i is in and max(W div 2, 1) tokens on each side of it.
-// Causally the window is the last W tokens, and each chunk of L tokens has R rows of its own,
+// Causally the window is the last W tokens, and each chunk of L <= W tokens has R rows of its own,
 //   k~_cr = LN_2(sum_{j in c} Pi_rj k_j),   Pi_r a softmax over the tokens of chunk c,
 // which queries of later chunks read.
 // Exact when there are no rows and no norms, and the window covers the sequence.
@@ -30,10 +30,13 @@ struct Config {
 };
 template <class V>
 void fields(V& v, Config& c) {
-  v("window", c.window, "tokens of a segment; causally those that a query reads, itself one",
+  v("window", c.window,
+    "tokens of a segment; causally those that a query reads, itself one, and at least a chunk",
     range(1, 65536));
   v("rank", c.rank, "rows that a sequence, or causally a chunk, is projected to", range(0, 65536));
-  v("chunk", c.chunk, "causal: tokens of a chunk, at most the window; 0 = as many as the window",
+  v("chunk", c.chunk,
+    "causal: tokens of a chunk, at most the window; 0 = the root of rank times the model's "
+    "max_length, at least the window",
     range(0, 65536));
   v("dual_norm", c.dual_norm,
     "layer norms over all heads, one for window keys and values, one for projected ones");
@@ -45,6 +48,14 @@ void fields(V& v, Config& c) {
     "none",
     range(0, 1024));
   v("dropout", c.dropout, "rate on the attention weights", range(0, 0.99));
+}
+
+// As many tokens one by one as rows of the chunks before them, where that is not less than the
+// window.
+int64_t chunk_length(const Config& c, const Site& site) {
+  if (c.chunk > 0 || c.rank == 0) return std::max<int64_t>(c.chunk, 1);
+  const auto rows = static_cast<double>(c.rank * site.shape.max_length);
+  return std::max(c.window, static_cast<int64_t>(std::ceil(std::sqrt(rows))));
 }
 
 struct Rows {
@@ -61,7 +72,8 @@ class TransformerLs : public AttentionImpl {
   TransformerLs(const Site& site, const Config& config)
       : config_(config),
         heads_(site.shape.heads),
-        chunk_(config.chunk > 0 ? config.chunk : config.window),
+        chunk_(chunk_length(config, site)),
+        last_(std::max(config.window, chunk_)),
         path_(site.path),
         scale_(1 / std::sqrt(static_cast<double>(site.shape.head()))) {
     // In a softmax over tokens a bias would be the same for all of them and cancel.
@@ -90,7 +102,7 @@ class TransformerLs : public AttentionImpl {
   // logit.
   void open(State& state, const Heads& empty, int64_t capacity, Context&) override {
     const auto& k = empty.k;
-    open_ring(state, empty, std::max<int64_t>(std::min(config_.window, capacity), 1));
+    open_ring(state, empty, std::max<int64_t>(std::min(last_, capacity), 1));
     const auto sums = k.options().dtype(wide(k));
     const int64_t lanes = k.size(0), width = k.size(3), r = config_.rank,
                   chunks = (capacity + chunk_ - 1) / chunk_ + 1;  // and one for padded tokens
@@ -131,7 +143,7 @@ class TransformerLs : public AttentionImpl {
 
  private:
   Weighing weighing() const { return {config_.dropout, is_training(), path_}; }
-  Reach reach() const { return within(config_.window - 1, 0); }
+  Reach reach() const { return within(last_ - 1, 0); }
 
   Rows normed(const std::shared_ptr<LayerNorm>& norm, const Rows& rows) const {
     if (!norm) return rows;
@@ -169,7 +181,7 @@ class TransformerLs : public AttentionImpl {
   // Chunks that are over before the last token; those are whole.
   Tensor causal(const Heads& heads, const Rows& near, Context& context) {
     const int64_t n = heads.q.size(2), chunks = config_.rank > 0 ? (n - 1) / chunk_ : 0;
-    const auto band = Band::around(n, config_.window - 1, 0);
+    const auto band = Band::around(n, last_ - 1, 0);
     if (chunks == 0) return read(heads, near, band, reach(), {}, {}, context);
     const auto by_chunk = [&](const Tensor& x) {
       return x.narrow(2, 0, chunks * chunk_).unflatten(2, {chunks, chunk_});
@@ -273,7 +285,8 @@ class TransformerLs : public AttentionImpl {
   }
 
   Config config_;
-  int64_t heads_, chunk_;
+  int64_t heads_;
+  int64_t chunk_, last_;  // causal: tokens of a chunk, and tokens that a query reads one by one
   std::string path_;
   double scale_;
   Tensor projection_, taps_;  // [H R, C], [H, taps]
@@ -287,9 +300,10 @@ void check(const Config& c, const Site&) {
                  "take at most the window");
 }
 
-// A causal query reads R rows of each chunk before it.
+// A causal query reads R rows of each chunk before it, and chunks are longer in longer sequences
+// where their length is not given.
 Promises promises(const Config& c) {
-  const double exponent = c.rank > 0 && !c.cls ? 2 : 1;
+  const double exponent = c.rank == 0 || c.cls ? 1 : c.chunk == 0 ? 1.5 : 2;
   return {.future = c.cls ? Future::refused : Future::exact,
           .decode = !c.cls,
           .positional = true,

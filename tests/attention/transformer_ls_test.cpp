@@ -1,5 +1,7 @@
 #include <ATen/ATen.h>
 
+#include <cmath>
+
 #include "longbow/attention/mechanism.h"
 #include "tests/support/oracle.h"
 #include "tests/support/tensor.h"
@@ -11,13 +13,17 @@ constexpr int64_t kWidth = 6;
 const Site kSite = {.shape = {.width = kWidth, .heads = 2, .max_length = 64}, .init = "xavier"};
 
 struct Options {
-  explicit Options(const Node& node)
+  Options(const Node& node, const Site& site)
       : window(integer(node, "window")),
         rank(integer(node, "rank")),
-        chunk(integer(node, "chunk") > 0 ? integer(node, "chunk") : window),
+        chunk(integer(node, "chunk")),
         taps(integer(node, "convolution")),
         norm(as_boolean(*node.find("dual_norm"), "dual_norm")),
-        cls(as_boolean(*node.find("cls"), "cls")) {}
+        cls(as_boolean(*node.find("cls"), "cls")) {
+    if (chunk > 0 || rank == 0) return;
+    const auto rows = static_cast<double>(rank * site.shape.max_length);
+    chunk = std::max(window, static_cast<int64_t>(std::ceil(std::sqrt(rows))));
+  }
   static int64_t integer(const Node& node, const char* key) {
     return as_integer(*node.find(key), key);
   }
@@ -55,7 +61,7 @@ struct Definition {
 
   bool near(int64_t i, int64_t j) const {
     const int64_t w = options.window, side = std::max<int64_t>(w / 2, 1);
-    if (causal) return j <= i && j > i - w;
+    if (causal) return j <= i && j > i - std::max(w, options.chunk);
     return j >= i / w * w - side && j < i / w * w + w + side;
   }
 
@@ -131,7 +137,7 @@ const bool registered =
       return oracle::multi_head(
           mixer, site, x, context,
           [&](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor&) {
-            const Options options(node);
+            const Options options(node, site);
             const auto& keep = context.mask.keep;
             std::vector<Tensor> rows;
             for (int64_t b = 0; b < x.size(0); ++b) {
@@ -223,6 +229,18 @@ TEST(TransformerLs, TheStateIsARingAndTheRowsOfEachChunk) {
   mixer->start(state, 3, 100, context);
   EXPECT_EQ(state.lane.at("keys").sizes(), at::IntArrayRef({3, 2, 8 + 1, 3}));
   EXPECT_EQ(state.lane.at("chunk_keys").sizes(), at::IntArrayRef({3, 2, 25 + 1, 2 * 3}));
+}
+
+// 16 rows of sequences of up to 64 tokens: sqrt(16 64) = 32.
+TEST(TransformerLs, ChunksThatAreNotGivenAreAsLongAsTheRowsBeforeThem) {
+  const auto slots = [](const std::string& options) {
+    State state;
+    Context context;
+    made("transformer_ls", options)->start(state, 1, 1000, context);
+    return std::pair(state.lane.at("keys").size(2) - 1, state.lane.at("chunk_max").size(2) - 1);
+  };
+  EXPECT_EQ(slots("{window: 8, rank: 16}"), std::pair(int64_t{32}, int64_t{32}));
+  EXPECT_EQ(slots("{window: 50, rank: 16}"), std::pair(int64_t{50}, int64_t{20}));
 }
 
 TEST(TransformerLs, RefusesWhatItCannotDo) {
