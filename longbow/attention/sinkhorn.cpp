@@ -81,38 +81,32 @@ class Sinkhorn : public AttentionImpl {
   }
 
   Tensor attend(const Heads& heads, Context& context) override {
+    if (config_.official) return official(heads, context);
     const auto& mask = context.mask;
     const int64_t n = heads.q.size(2), b = std::min(config_.block, n), blocks = (n + b - 1) / b;
     const auto cut = [&](const Tensor& x) {  // [B, H, N, E] -> [B, H, K, b, E]
-      return at::constant_pad_nd(x, {0, 0, 0, blocks * b - n}).unflatten(2, {blocks, b});
+      return at::constant_pad_nd(real_rows(x, mask.keep), {0, 0, 0, blocks * b - n})
+          .unflatten(2, {blocks, b});
     };
-    const auto type = wide(heads.q);
-    const auto keep =
-        mask.keep.defined() ? mask.keep : at::ones({1, n}, heads.q.options().dtype(at::kBool));
-    const auto kept = keep.to(type).unsqueeze(1).unsqueeze(-1);
-    const auto real = cut(kept).squeeze(-1) > 0;  // [B or 1, 1, K, b]
-    const auto q = cut(heads.q.to(type) * kept), k = cut(heads.k.to(type) * kept),
-               v = cut(heads.v.to(type) * kept);
-    const auto tile = [&](const Tensor& y) {
-      return y.flatten(2, 3).narrow(2, 0, n).to(heads.v.scalar_type());
-    };
-    const auto own = at::ones({b, b}, real.options());
-    const auto seen = real.unsqueeze(3).logical_and(mask.causal ? own.tril() : own);
-    if (config_.official) return official(heads, kept, context);
-
-    const auto rows = config_.net == Net::attention ? q : cut(heads.x.to(type).unsqueeze(1) * kept);
-    const auto sorted = sort(summaries(rows, real, mask.causal), means(k, real),
+    const auto q = cut(heads.q), k = cut(heads.k), v = cut(heads.v);
+    const auto one = at::ones({mask.keep.defined() ? q.size(0) : 1, 1, n, 1}, q.options());
+    const auto real = cut(one).squeeze(-1) > 0;  // [B or 1, 1, K, b]
+    const auto sorted = sort(summaries(cut(net_rows(heads)), real, mask.causal), means(k, real),
                              allowed(real, mask.causal), real, path_, context);
     const auto joined = [&](const Tensor& x) {  // [B, H, K, P b (+ b), E]
       const auto mixed = sorted.mixed(x).expand({-1, -1, blocks, -1, -1});
-      return config_.own || config_.cut == 0 ? at::cat({mixed, x}, 3) : mixed;
+      return config_.own ? at::cat({mixed, x}, 3) : mixed;
     };
-    const auto companions = sorted.visible.unsqueeze(3).expand({q.size(0), heads_, blocks, b, -1});
-    const auto visible =
-        config_.own || config_.cut == 0
-            ? at::cat({companions, seen.expand({q.size(0), heads_, blocks, b, b})}, -1)
-            : companions;
-    return tile(softmax_read(q * scale_, joined(k), joined(v), visible, weighing(""), context));
+    auto visible = sorted.visible.unsqueeze(3).expand({q.size(0), heads_, blocks, b, -1});
+    if (config_.own) {
+      const auto pairs = at::ones({b, b}, real.options());
+      const auto own = real.unsqueeze(3).logical_and(mask.causal ? pairs.tril() : pairs);
+      visible = at::cat({visible, own.expand({q.size(0), heads_, blocks, b, b})}, -1);
+    }
+    return softmax_read(q * scale_, joined(k), joined(v), visible, weighing(""), context)
+        .flatten(2, 3)
+        .narrow(2, 0, n)
+        .to(heads.v.scalar_type());
   }
 
   // All keys and values, the running sum of what the net reads, and its mean at the first token of
@@ -235,20 +229,27 @@ class Sinkhorn : public AttentionImpl {
   }
 
   // Block j holds the tokens j, j + K, j + 2 K, … Every block reads the sum of all.
-  Tensor official(const Heads& heads, const Tensor& kept, Context& context) const {
+  Tensor official(const Heads& heads, Context& context) const {
     const int64_t n = heads.q.size(2), b = std::min(config_.block, n), blocks = (n + b - 1) / b;
     const auto cut = [&](const Tensor& x) {  // [B, H, K, b, E]
-      return at::constant_pad_nd(x.to(kept.scalar_type()) * kept, {0, 0, 0, blocks * b - n})
+      return at::constant_pad_nd(real_rows(x, context.mask.keep), {0, 0, 0, blocks * b - n})
           .unflatten(2, {b, blocks})
           .transpose(2, 3);
     };
-    const auto q = cut(heads.q) * scale_, k = cut(heads.k), v = cut(heads.v),
-               real = cut(at::ones_like(kept));  // [B or 1, 1, K, b, 1]
-    const auto seen = real.transpose(-2, -1) > 0;
+    const auto q = cut(heads.q) * scale_, k = cut(heads.k), v = cut(heads.v);
+    const auto one = at::ones({q.size(0), 1, n, 1}, q.options());
+    const auto seen = cut(one).transpose(-2, -1) > 0;  // [B, 1, K, 1, b]
     const auto own = softmax_read(q, k, v, seen, weighing(".own"), context);
     const auto sum = softmax_read(q, k.sum(2, true), v.sum(2, true), seen.any(2, true),
                                   weighing(".sum"), context);
     return (own + sum).transpose(2, 3).flatten(2, 3).narrow(2, 0, n).to(heads.v.scalar_type());
+  }
+
+  // In float32 at least, and zero at padded tokens.
+  static Tensor real_rows(const Tensor& x, const Tensor& keep) {
+    const auto rows = x.to(wide(x));
+    return keep.defined() ? rows.masked_fill(keep.logical_not().unsqueeze(1).unsqueeze(-1), 0)
+                          : rows;
   }
 
   Tensor net_rows(const Heads& heads) const {
@@ -257,9 +258,7 @@ class Sinkhorn : public AttentionImpl {
 
   Tensor grow_starts(const Heads& heads, State& state, const Context& context) const {
     auto &sum = state.lane.at("sum"), &starts = state.lane.at("starts");
-    auto rows = net_rows(heads).to(sum.scalar_type());
-    if (context.mask.keep.defined())
-      rows = rows.masked_fill(context.mask.keep.logical_not().unsqueeze(1).unsqueeze(-1), 0);
+    const auto rows = real_rows(net_rows(heads), context.mask.keep);
     const auto total = sum + rows.cumsum(2);
     const auto place = slots_of(heads, context, -1);  // [B, T]
     const int64_t last = starts.size(2) - 1;
