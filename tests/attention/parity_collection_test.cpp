@@ -13,10 +13,8 @@ const SetAside kMissing[] = {
     {"mega", kNoRow},
     {"perceiver", kNoRow},
     {"reformer-axial", "positions: tests/models reads it"},
-    {"routing", kNoRow},
     {"s4d", kNoRow},
     {"s5", kNoRow},
-    {"sinkhorn", kNoRow},
 };
 
 TEST(ParityCollection, EveryCaseIsReproducedOrSetAsideWithAReason) {
