@@ -78,8 +78,7 @@ class FNet : public MixerImpl {
 
  protected:
   Tensor mix(const Tensor& x, Context& context) override {
-    const auto& keep = context.mask.keep;
-    const auto given = keep.defined() ? x.masked_fill(keep.logical_not().unsqueeze(-1), 0) : x;
+    const auto given = zero_where_padded(x, context.mask.keep);
     if (has_matrices(config_)) return within_range(multiplied(given), x.scalar_type());
     // Half types have no Fourier transform.
     const auto y =

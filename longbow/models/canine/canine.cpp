@@ -13,10 +13,6 @@ namespace {
 constexpr std::array<int64_t, 16> kPrimes = {31,  43,  59,  61,  73,  97,  103, 113,
                                              137, 149, 157, 173, 181, 193, 211, 223};
 
-Tensor zero_where_padded(const Tensor& x, const Tensor& keep) {
-  return keep.defined() ? x.masked_fill(keep.logical_not().unsqueeze(-1), 0) : x;
-}
-
 // The config of a tower of one layer over characters.
 EncoderConfig single(EncoderConfig config, const Node& attention) {
   config.layers = 1;

@@ -97,6 +97,10 @@ at::ScalarType wide(const Tensor& x) {
   return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
+Tensor zero_where_padded(const Tensor& x, const Tensor& keep) {
+  return keep.defined() ? x.masked_fill(keep.logical_not().unsqueeze(-1), 0) : x;
+}
+
 Tensor positions_of(const Tensor& x, const Context& context) {
   if (context.positions.defined()) return context.positions;
   const auto& mask = context.mask;

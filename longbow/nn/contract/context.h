@@ -87,6 +87,9 @@ struct Context {
 // The type in which sums over tokens are kept: float32 at least.
 at::ScalarType wide(const Tensor& x);
 
+// x [B, N, C] with zeros in the rows of padded tokens; keep [B, N], undefined = all are real.
+Tensor zero_where_padded(const Tensor& x, const Tensor& keep);
+
 // Places of real tokens in each row, counted from 0 (a padded token repeats the count before it).
 Tensor positions_of(const Tensor& x, const Context& context);  // [B, N] int64
 

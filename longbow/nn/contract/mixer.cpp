@@ -5,13 +5,6 @@
 #include "longbow/nn/contract/alignment.h"
 
 namespace longbow {
-namespace {
-
-Tensor zero_where_padded(const Tensor& y, const Tensor& keep) {
-  return keep.defined() ? y.masked_fill(keep.logical_not().unsqueeze(-1), 0) : y;
-}
-
-}  // namespace
 
 void MixerImpl::refuse(const std::string& what, bool (*promise)(const Promises&)) const {
   const auto others = label_.others ? label_.others(promise) : "";
