@@ -9,6 +9,7 @@
 #include "longbow/nn/contract/linear.h"
 #include "longbow/nn/layers/layer_norm.h"
 #include "longbow/nn/softmax/softmax.h"
+#include "longbow/ops/fft_convolution.h"
 
 namespace longbow {
 namespace {
@@ -126,9 +127,7 @@ class Gmlp : public MixerImpl {
   // z1 [B, N, f/2], and LN(z2) by groups [B, G, N, f/2G], zero at padded tokens.
   std::pair<Tensor, Tensor> halves(const Tensor& x, const Tensor& keep) const {
     const auto z = at::gelu((*up_)(x)).chunk(2, -1);
-    auto gating = (*norm_)(z[1]);
-    if (keep.defined()) gating = gating.masked_fill(keep.logical_not().unsqueeze(-1), 0);
-    return {z[0], split_heads(gating, config_.groups)};
+    return {z[0], split_heads(zero_where_padded((*norm_)(z[1]), keep), config_.groups)};
   }
 
   // W z for all tokens: z [B, G, N, f/2G].
@@ -171,16 +170,12 @@ class Gmlp : public MixerImpl {
     return (causal ? zeros(taps.narrow(1, 0, n)) : taps).unfold(1, n, 1);
   }
 
-  // sum_j w_(t-j) z_j by FFT, with room for all 2 N - 1 distances.
+  // sum_j w_(t-j) z_j by FFT; taps are those of the distances 1 - N .. N - 1.
   Tensor convolved(const Tensor& z, bool causal) const {
-    const int64_t n = z.size(2), size = 2 * n;
-    const auto rows = z.to(wide(z));
-    auto taps =
-        spatial_.to(wide(z)).narrow(1, longest_ - n, 2 * n - 1);  // distances 1 - N .. N - 1
-    if (causal) taps = at::constant_pad_nd(taps.narrow(1, n - 1, n), {n - 1, 0});
-    const auto spectrum = at::fft_rfft(taps, size, 1).unsqueeze(-1);
-    const auto y = at::fft_irfft(spectrum * at::fft_rfft(rows, size, 2), size, 2);
-    return y.narrow(2, n - 1, n);  // distance 1 - N is tap 0; what wraps around stands before
+    const int64_t n = z.size(2);
+    const auto taps = spatial_.narrow(1, longest_ - n, 2 * n - 1).unsqueeze(-1);
+    const auto past = taps.narrow(1, n - 1, n);
+    return fft_convolution(z, past, causal ? Tensor() : taps.narrow(1, 0, n - 1).flip(1));
   }
 
   Heads attention_heads(const Tensor& x) const {
