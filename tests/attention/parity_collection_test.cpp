@@ -13,7 +13,6 @@ const SetAside kMissing[] = {
     {"mega", kNoRow},
     {"perceiver", kNoRow},
     {"reformer-axial", "positions: tests/models reads it"},
-    {"s4d", kNoRow},
     {"s5", kNoRow},
 };
 
