@@ -10,8 +10,8 @@ namespace {
 TEST(Hippo, ModesAreThoseOfTheNormalPart) {
   constexpr int64_t kStates = 8;
   auto a = at::zeros({kStates, kStates}, at::kDouble);
-  for (int64_t i = 0; i < kStates; ++i)
-    for (int64_t j = 0; j <= i; ++j)
+  for (int i = 0; i < kStates; ++i)
+    for (int j = 0; j <= i; ++j)
       a[i][j] = i == j ? -(i + 1.0) : -std::sqrt((2.0 * i + 1) * (2.0 * j + 1));
   const auto q = (at::arange(kStates, at::kDouble) + 0.5).sqrt();
   const auto s = (a + at::outer(q, q)).to(at::kComplexDouble);
