@@ -9,6 +9,7 @@
 // With g = 0 it is causal linear attention without a normaliser, sum_{j <= t} (q_t . k_j) v_j.
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "longbow/attention/mechanism.h"

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 namespace longbow::oracle {
 
 Tensor both_ways(const Node& options, const Tensor& x, const Context& context, const OneWay& run) {

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
+
 #include "tests/support/tensor.h"
 
 namespace longbow {
