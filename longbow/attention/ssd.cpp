@@ -81,11 +81,10 @@ class Ssd : public RecurrentLayer {
     const auto by_group = [&](const Tensor& t) { return split_heads(t, config_.groups); };
     const auto x = mixed[0].unflatten(-1, {heads_, -1});  // [B, T, H, P]
     const auto step = steps(parts[2].to(type), context);  // [B, T, H]
-    const auto log_decay = steps_->log_decay(step).unsqueeze(-1).expand_as(x);
     // Heads of a group are beside each other, so that their products of B and C are formed once.
     const auto read = decayed_product(by_group(mixed[2]), by_group(mixed[1]),
                                       by_group((step.unsqueeze(-1) * x).flatten(-2)),
-                                      by_group(log_decay.flatten(-2)), Fading::columns,
+                                      by_group(steps_->log_decay(step)), Fading::columns,
                                       state.lane.at("sums"));  // [B, G, T, E / G]
     const auto y = merge_heads(read) + (skip_.to(type).unsqueeze(-1) * x).flatten(-2);
     return (*output_)((*norm_)(y * at::silu(parts[0].to(type))).to(u.scalar_type()));
@@ -136,8 +135,8 @@ Mechanism ssd_mechanism() {
                   "that fades.",
        .exact = "rate 0 and steps of 1: causal linear attention of C, B and x; never softmax",
        .variants = {{"groups", "{groups: 2, state: 6, least_step: 0.3, most_step: 0.8}"},
-                    {"joint", "{groups: 2, state: 5, norm: all, convolution: 1, expand: 1}"},
-                    {"own", "{backward: own, state: 9}"}}},
+                    {"joint", "{groups: 2, state: 5, norm: all, convolution: 1}"},
+                    {"own", "{backward: own, state: 9, expand: 1}"}}},
       promises, recurrent_mixer<Ssd, Config>, check);
 }
 

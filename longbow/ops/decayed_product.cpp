@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "longbow/ops/chunk_decays.h"
 #include "longbow/ops/linear_scan.h"
 
 namespace longbow {
@@ -31,8 +32,17 @@ Tensor read(const Tensor& x, const Tensor& sums, const Tensor& factor, Fading fa
   return fading == Fading::rows ? (x * factor).matmul(sums) : x.matmul(sums) * factor;
 }
 
-// Pairs i <= t of one chunk, a power of two: those of the second half with the first meet in the
-// middle, so that both factors fade; the halves are done alike.
+// Pairs i <= t of one chunk where blocks of columns fade alike: g [..., C, h] for z [..., C, h r].
+Tensor inside_blocks(const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& g) {
+  const auto kept = chunk_decays(g.transpose(-2, -1).unsqueeze(-1));        // [..., h, C, C]
+  const auto scores = x.matmul(y.transpose(-2, -1)).unsqueeze(-3);          // [..., 1, C, C]
+  const auto blocks = z.unflatten(-1, {g.size(-1), -1}).transpose(-3, -2);  // [..., h, C, r]
+  return (scores * kept).matmul(blocks).transpose(-3, -2).flatten(-2);
+}
+
+// Pairs i <= t of one chunk, a power of two, where every row or column fades its own way: those of
+// the second half with the first meet in the middle, so that both factors fade; the halves are done
+// alike.
 Tensor inside(const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& g, Fading fading) {
   auto out = (x * y).sum(-1, true) * z;
   for (int64_t half = 1; half < x.size(-2); half *= 2) {
@@ -59,7 +69,9 @@ Tensor decayed_product(const Tensor& x, const Tensor& y, const Tensor& z, const 
   const int64_t length = x.size(-2), other = (fading == Fading::rows ? x : z).size(-1);
   TORCH_CHECK(z.size(-2) == length && log_decay.size(-2) == length, "decayed_product: x is ",
               x.sizes(), " but z is ", z.sizes(), " and log_decay ", log_decay.sizes());
-  TORCH_CHECK(log_decay.size(-1) == 1 || log_decay.size(-1) == other, "decayed_product: ", other,
+  const int64_t decays = log_decay.size(-1);
+  const bool by_block = decays == 1 || (fading == Fading::columns && other % decays == 0);
+  TORCH_CHECK(by_block || decays == other, "decayed_product: ", other,
               " sums fade, but log_decay is ", log_decay.sizes());
   chunk = static_cast<int64_t>(
       std::bit_ceil(static_cast<uint64_t>(std::clamp<int64_t>(length, 1, chunk))));
@@ -68,7 +80,10 @@ Tensor decayed_product(const Tensor& x, const Tensor& y, const Tensor& z, const 
     return at::constant_pad_nd(t, {0, 0, 0, chunks * chunk - length})
         .unflatten(-2, {chunks, chunk});
   };
-  const auto a = cut(x), b = cut(y), c = cut(z), g = cut(log_decay);
+  const auto a = cut(x), b = cut(y), c = cut(z), blocks = cut(log_decay);
+  // One decay for each sum that fades, or one for all.
+  const auto g =
+      decays == 1 || decays == other ? blocks : blocks.repeat_interleave(other / decays, -1);
   const auto added = written(b, c, until_end(g), fading);  // [..., chunks, p, q]
   auto whole = g.sum(-2, true).exp();                      // [..., chunks, 1, p or q]
   if (fading == Fading::rows) whole = whole.transpose(-2, -1);
@@ -76,7 +91,9 @@ Tensor decayed_product(const Tensor& x, const Tensor& y, const Tensor& z, const 
   const auto states = decay_scan(whole, added, sums);  // [..., chunks + 1, p, q]
   sums = states.select(-3, chunks);
   const auto outside = read(a, states.narrow(-3, 0, chunks), since_start(g), fading);
-  return (inside(a, b, c, g, fading) + outside).flatten(-3, -2).narrow(-2, 0, length);
+  const auto within =
+      by_block && decays < other ? inside_blocks(a, b, c, blocks) : inside(a, b, c, g, fading);
+  return (within + outside).flatten(-3, -2).narrow(-2, 0, length);
 }
 
 }  // namespace longbow

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "longbow/ops/chunk_decays.h"
 #include "longbow/ops/linear_scan.h"
 
 namespace longbow {
@@ -21,14 +22,6 @@ void check_shapes(const Tensor& q, const Tensor& k, const Tensor& v, const Tenso
               " but log_decay is ", log_decay.sizes());
 }
 
-// exp(g_{j+1} + … + g_i) for j <= i, zero above: [..., C, C] of g [..., C, 1]. Sums from j on, not
-// differences of sums from the start, so that what follows a large decay is exact.
-Tensor decays(const Tensor& g) {
-  auto square = g.sizes().vec();
-  square.back() = g.size(-2);
-  return g.expand(square).tril(-1).cumsum(-2).exp().tril();
-}
-
 }  // namespace
 
 Tensor delta_product(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& beta,
@@ -44,7 +37,7 @@ Tensor delta_product(const Tensor& q, const Tensor& k, const Tensor& v, const Te
   };
   const auto a = cut(q), b = cut(k), c = cut(v), rate = cut(beta);
   const auto g = log_decay.defined() ? cut(log_decay) : at::zeros_like(rate);
-  const auto kept = decays(g), start = g.cumsum(-2).exp();  // [..., C, C], [..., C, 1]
+  const auto kept = chunk_decays(g), start = g.cumsum(-2).exp();  // [..., C, C], [..., C, 1]
   // u_i = beta_i (v_i - (what the sums hold for k_i)) contains the u_j before it, by
   //   (I + M) U = beta (V - exp(G) K S),   M_ij = beta_i exp(G_i - G_j) k_i . k_j for j < i,
   // where S are the sums before the chunk: U = U' - W S with both parts solved for at once.
