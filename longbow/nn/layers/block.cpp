@@ -122,10 +122,11 @@ class ResidualBlock : public BlockImpl {
 
   void add_residual(const std::string& name, int64_t width) {
     Joint joint = {.name = name, .norm = {}, .alpha = {}};
+    const bool own = joints_.empty() && !mixers_.empty() && !config_.norms_mixer;
     if (config_.residual == Residual::rezero)
       joint.alpha =
           parameter(name + "_scale", at::full({1}, config_.rezero_start), {.decay = false});
-    else
+    else if (!own || config_.residual == Residual::post_norm)
       joint.norm =
           register_module(name + "_norm", std::make_shared<LayerNorm>(width, config_.norm_epsilon));
     joints_.push_back(joint);
@@ -171,8 +172,8 @@ class ResidualBlock : public BlockImpl {
     const bool first =
         config_.residual == Residual::pre_norm || config_.residual == Residual::reversible;
     const auto& joint = joints_[place];
-    return dropout(body(first ? (*joint.norm)(x) : x), config_.dropout, is_training(), context,
-                   path_ + "." + joint.name + ".dropout");
+    return dropout(body(first && joint.norm ? (*joint.norm)(x) : x), config_.dropout, is_training(),
+                   context, path_ + "." + joint.name + ".dropout");
   }
 
   Tensor fed(const Tensor& x, Context& context) {

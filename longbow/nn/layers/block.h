@@ -27,6 +27,7 @@ struct BlockConfig {
   double dropout = 0, rezero_start = 0, norm_epsilon = 1e-5;
   Recompute recompute = Recompute::none;
   bool mixes = true;  // false: the mechanism is "none", and the feed-forward is the whole block
+  bool norms_mixer = true;  // false: the first mixer normalises its input itself
 };
 template <class V>
 void fields(V& v, BlockConfig& c) {

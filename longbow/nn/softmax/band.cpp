@@ -101,6 +101,7 @@ Recent pass_ring(const Heads& heads, State& state, const Reach& reach, const Con
   const auto j = at::cat({positions, by_token(fresh)}, 2).transpose(-2, -1);
   const Recent recent = {.k = at::cat({keys, heads.k}, 2),
                          .v = at::cat({values, heads.v}, 2),
+                         .places = j,
                          .visible = reach(i, j).logical_and(j >= 0).logical_and(j <= i)};
   const auto slots = fresh.remainder(size).masked_fill(fresh < 0, size);
   write_slots(keys, slots, heads.k);

@@ -47,6 +47,7 @@ int64_t ring_size(const State& state);
 // then holds those. No query may reach back further than the ring.
 struct Recent {
   Tensor k, v;     // [B, H, size + 1 + T, D]
+  Tensor places;   // [B, 1, 1, size + 1 + T] int64: their positions, -1 = empty or padded
   Tensor visible;  // [B, 1, T, size + 1 + T] bool
 };
 Recent pass_ring(const Heads& heads, State& state, const Reach& reach, const Context& context);
