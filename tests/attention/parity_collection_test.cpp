@@ -9,7 +9,6 @@ namespace {
 const char* const kNoRow = "its mechanism or model is not in the table yet";
 const SetAside kMissing[] = {
     {"canine", "a model: tests/models reads it"},
-    {"mega", kNoRow},
     {"perceiver", kNoRow},
     {"reformer-axial", "positions: tests/models reads it"},
     {"s5", kNoRow},
