@@ -18,7 +18,7 @@ void for_batches(const Task& task, const Dataset& data, SamplerConfig sampler, u
                  const Take& take) {
   const at::NoGradGuard no_grad;
   if (data.size() == 0) return;
-  sampler.shuffle = sampler.drop_last = false;
+  sampler.shuffle = sampler.drop_last = sampler.carry = false;
   Sampler plans(lengths_of(data), sampler, 0);
   for (int64_t i = 0; i < plans.batches_per_epoch(); ++i) {
     const auto plan = plans.next();

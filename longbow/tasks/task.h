@@ -11,6 +11,7 @@
 #include "longbow/models/bert/fine_tuned_bert.h"
 #include "longbow/models/decoder/decoding.h"
 #include "longbow/nn/contract/mixer.h"
+#include "longbow/tasks/lanes.h"
 
 namespace longbow {
 
@@ -27,6 +28,8 @@ struct TaskOptions {
   at::Device device = at::kCPU;
   Normalise normalise = Normalise::targets;
   double label_smoothing = 0;  // in training; an evaluation has none
+  int64_t lanes =
+      0;  // rows of a batch, where they go on from one batch to the next; 0 = they do not
 };
 
 // Of one batch, on the device: nothing here waits for it.
@@ -59,6 +62,8 @@ class Task {
   virtual ~Task() = default;
   virtual Part& model() = 0;
   virtual Outcome run(const Batch& batch, const Random& random) = 0;  // batch on the device
+  // What is remembered of the rows of training batches, where they go on; null: nothing.
+  virtual Lanes* lanes() { return nullptr; }
   // From sums over a whole split, on the CPU. The first is what weights are chosen by.
   virtual std::vector<Metric> metrics(const Tensors& sums) const = 0;
   // Every option of the model spelled out, and what identifies it in config.json.
@@ -121,6 +126,7 @@ struct Objective {
   std::function<std::vector<Baseline>(const Splits&)> baselines = {};
   bool pretrains = false;          // an encoder may learn it before its task
   bool causal = false;             // its encoder is causal, whatever that of another model is
+  bool carries = false;            // rows of its batches may go on from one batch to the next
   BertHead bert = BertHead::none;  // as which Hugging Face's library computes the same
   Recipe recipe = {};              // where no data set is made for it
 

@@ -78,6 +78,7 @@ TEST(SampleStore, AnUnfinishedStoreCannotBeOpened) {
 
 std::vector<std::vector<int32_t>> windows(const std::string& folder, const WindowOptions& options) {
   const auto data = open_windows(folder, options);
+  EXPECT_EQ(data->running(), options.across);
   std::vector<std::vector<int32_t>> all;
   for (int64_t i = 0; i < data->size(); ++i) {
     all.push_back(data->get(i).tokens);

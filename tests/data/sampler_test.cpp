@@ -168,5 +168,32 @@ TEST(Sampler, SaysWhatItCannotDo) {
   EXPECT_EQ(sampler.position(), SamplerPosition{});
 }
 
+TEST(Sampler, RowsThatGoOnHoldTheTextInOrder) {
+  const std::vector<int64_t> lengths = {9, 9, 9, 9, 9, 9, 9, 9, 9, 4};
+  Sampler sampler(lengths, {.batch_size = 4, .bucket = 3, .carry = true}, 1);
+  ASSERT_EQ(sampler.batches_per_epoch(), 3);
+  const auto plans = take(sampler, 4);
+  EXPECT_EQ(plans[0].indices, (std::vector<int64_t>{0, 3, 6, 9}));
+  EXPECT_EQ(plans[1].indices, (std::vector<int64_t>{1, 4, 7}));
+  EXPECT_EQ(plans[2].indices, (std::vector<int64_t>{2, 5, 8}));
+  EXPECT_EQ(plans[3].indices, plans[0].indices) << "the next epoch";
+  EXPECT_EQ(plans[0].padded_length, 9);
+  EXPECT_EQ(plans[2].after, (SamplerPosition{1, 0}));
+  Sampler full(lengths, {.batch_size = 4, .bucket = 3, .drop_last = true, .carry = true}, 1);
+  ASSERT_EQ(full.batches_per_epoch(), 2);
+  EXPECT_EQ(full.next().indices, (std::vector<int64_t>{0, 2, 4, 6}));
+  EXPECT_EQ(full.next().indices, (std::vector<int64_t>{1, 3, 5, 7}));
+  Sampler few({5, 5, 5}, {.batch_size = 8, .bucket = 1, .carry = true}, 1);
+  EXPECT_EQ(few.next().indices, (std::vector<int64_t>{0, 1, 2}));
+}
+
+TEST(Sampler, RowsThatGoOnAreAsManyInEveryBatch) {
+  EXPECT_EQ(error_of([] {
+              Sampler({5, 5}, {.batch_tokens = 64, .carry = true}, 1);
+            }),
+            "carry: rows that go on need the same number of them in every batch; set batch_size "
+            "instead of batch_tokens");
+}
+
 }  // namespace
 }  // namespace longbow

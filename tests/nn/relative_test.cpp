@@ -50,7 +50,8 @@ TEST(RelativeScores, FewQueriesHaveTheScoresOfMany) {
 
 TEST(RelativeScores, DistancesBeyondTheClampAreOne) {
   const auto got = scores_of({.clamp = 2})->by_distance(random_normal({1, 2, 5, 4}, 9), kFarthest);
-  EXPECT_NEAR_TENSOR(got.narrow(3, 0, 5), got.narrow(3, 4, 1).expand({-1, -1, -1, 5}), tolerance(at::kDouble));
+  EXPECT_NEAR_TENSOR(got.narrow(3, 0, 5), got.narrow(3, 4, 1).expand({-1, -1, -1, 5}),
+                     tolerance(at::kDouble));
 }
 
 TEST(RelativeScores, LearnedRowsStandForDistances) {

@@ -135,5 +135,125 @@ TEST(CausalLm, WordsThatAreTiedHaveTheWidthOfTheModel) {
   EXPECT_EQ(check("width: 16\nembedding_width: 8\ntied: false"), "");
 }
 
+// A running text in windows, each of which begins with the last token of the one before it.
+struct RunningText : Dataset {
+  std::vector<int32_t> tokens;
+  int64_t step = 5;
+  explicit RunningText(int64_t length) {
+    for (int64_t t = 0; t < length; ++t) tokens.push_back(static_cast<int32_t>(1 + t * t % 7));
+  }
+  int64_t size() const override { return (std::ssize(tokens) - 2) / step + 1; }
+  int64_t length(int64_t i) const override {
+    return std::min(step + 1, std::ssize(tokens) - i * step);
+  }
+  Sample get(int64_t i) const override {
+    const auto from = tokens.begin() + i * step;
+    return {.tokens = {from, from + length(i)}};
+  }
+  int64_t targets() const override { return 0; }
+  bool running() const override { return true; }
+};
+
+std::unique_ptr<Task> carrying(const std::shared_ptr<const Dataset>& text, int64_t lanes,
+                               const std::string& model) {
+  Splits splits;
+  set_splits(splits, text, text, text);
+  splits.vocabulary = 8;
+  return find_objective("causal_lm").make(splits, parse_yaml(model, "m.yaml"), {.lanes = lanes});
+}
+
+// Sums of the whole text, row by row as a sampler plans it.
+Tensors read_through(Task& task, int64_t lanes) {
+  const auto& data = *task.splits().train;
+  std::vector<int64_t> lengths;
+  for (int64_t i = 0; i < data.size(); ++i) lengths.push_back(data.length(i));
+  Sampler sampler(lengths, {.batch_size = lanes, .bucket = 1, .carry = true}, 1);
+  Tensors sums;
+  for (int64_t i = 0; i < sampler.batches_per_epoch(); ++i)
+    for (const auto& [name, value] : task.run(collate(data, sampler.next()), {}).sums)
+      sums[name] = sums.count(name) ? sums.at(name) + value : value;
+  return sums;
+}
+
+const std::string kRemembers =
+    "{width: 8, positions: none, max_length: 1000, attention: {name: transformer_xl, memory: 9}}";
+
+TEST(CausalLm, ATextThatGoesOnLosesWhatItWouldInOnePiece) {
+  const auto text = std::make_shared<RunningText>(43);
+  for (const auto* attention : {"{name: transformer_xl, memory: 9}", "linear", "softmax",
+                                "{name: compressive, memory: 4, slots: 3, rate: 2}"}) {
+    const auto task =
+        carrying(text, 1, "{width: 8, max_length: 64, attention: " + std::string(attention) + "}");
+    auto& model = dynamic_cast<LanguageModel&>(task->model());
+    model.eval();
+    Context context;
+    const auto tokens =
+        at::tensor(std::vector<int64_t>(text->tokens.begin(), text->tokens.end()), at::kLong);
+    const auto whole = language_loss(model(tokens.narrow(0, 0, 42).unsqueeze(0), context),
+                                     tokens.narrow(0, 1, 42).unsqueeze(0), 1, {}, false);
+    for (const bool training : {false, true}) {
+      model.train(training);
+      const at::AutoGradMode mode(training);
+      const auto sums = read_through(*task, 1);
+      EXPECT_EQ(sums.at("count").item<int64_t>(), 42) << attention;
+      EXPECT_NEAR(sums.at("loss").item<double>(), whole.loss.item<double>(), 1e-4) << attention;
+    }
+  }
+}
+
+// Rows that end early leave the others as they are.
+TEST(CausalLm, EveryRowIsATextOfItsOwn) {
+  const auto text = std::make_shared<RunningText>(43);  // 9 samples: rows of 3, 3 and 3; 4 of 3
+  const at::NoGradGuard no_grad;
+  double want = 0;
+  for (const int64_t from : {0, 15, 30}) {
+    auto part = std::make_shared<RunningText>(0);
+    const auto last = std::min<int64_t>(from + 16, 43);
+    part->tokens = {text->tokens.begin() + from, text->tokens.begin() + last};
+    const auto alone = carrying(part, 1, kRemembers);
+    alone->model().eval();
+    want += read_through(*alone, 1).at("loss").item<double>();
+  }
+  for (const int64_t lanes : {3, 4}) {
+    const auto task = carrying(text, lanes, kRemembers);
+    task->model().eval();
+    EXPECT_NEAR(read_through(*task, lanes).at("loss").item<double>(), want, 1e-4) << lanes;
+    EXPECT_NEAR(read_through(*task, lanes).at("loss").item<double>(), want, 1e-4) << "once more";
+  }
+}
+
+TEST(CausalLm, ATextThatIsTooLongForTheModelBeginsAnew) {
+  const auto text = std::make_shared<RunningText>(41);
+  const at::NoGradGuard no_grad;
+  const auto sums = [&](int64_t max_length) {
+    const auto task =
+        carrying(text, 1,
+                 "{width: 8, positions: none, max_length: " + std::to_string(max_length) +
+                     ", attention: {name: transformer_xl, memory: 9}}");
+    task->model().eval();
+    return read_through(*task, 1).at("loss").item<double>();
+  };
+  double want = 0;  // two texts of 20 tokens
+  for (const int64_t from : {0, 20}) {
+    auto part = std::make_shared<RunningText>(0);
+    part->tokens = {text->tokens.begin() + from, text->tokens.begin() + from + 21};
+    const auto task = carrying(part, 1, kRemembers);
+    task->model().eval();
+    want += read_through(*task, 1).at("loss").item<double>();
+  }
+  EXPECT_NEAR(sums(20), want, 1e-4);
+  EXPECT_NEAR(sums(24), want, 1e-4);
+  EXPECT_GT(std::abs(sums(40) - want), 1e-4);
+}
+
+TEST(CausalLm, RefusesToCarryWhatDoesNotGoOn) {
+  auto splits = load_data(uneven());
+  const auto task =
+      find_objective("causal_lm").make(splits, parse_yaml("{width: 8}", "m.yaml"), {.lanes = 2});
+  EXPECT_EQ(error_of([&] { (void)task->lanes(); }),
+            "train.carry: the samples are not one running text; take data like lines, without "
+            "across: false, or leave train.carry out");
+}
+
 }  // namespace
 }  // namespace longbow

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "longbow/tensors/safetensors.h"
 #include "tests/train/runs.h"
 
 namespace longbow {
@@ -116,6 +117,33 @@ INSTANTIATE_TEST_SUITE_P(All, ResumeByMethod,
                            return called(std::get<0>(info.param)) + "_" +
                                   called(std::get<1>(info.param));
                          });
+
+// What the model remembers of the text is a part of the checkpoint.
+TEST(Resume, WhatIsCarriedGoesOn) {
+  const auto files = scratch() + "_text";
+  fs::create_directories(files);
+  std::string text;
+  for (int64_t i = 0; i < 600; ++i)
+    text += i % 20 < 19 ? static_cast<char>('a' + i * i * i % 11) : '\n';
+  write_file(files + "/t.txt", text);
+  auto config = read_run_config(parse_yaml(
+      "{task: lines, data: {path: " + files + ", cache: " + files +
+          "/cache, tokenizer: {train: characters}, lines: {train: t.txt, length: 13}}, "
+          "model: {width: 16, layers: 2, init: xavier, positions: none, max_length: 1000, "
+          "block: {dropout: 0.2}, attention: {name: compressive, memory: 20, slots: 5}}}",
+      "run.yaml"));
+  auto& train = config.train;
+  train.max_steps = kSteps;
+  train.sampler = {.batch_size = 6, .bucket = 1, .carry = true};
+  train.loader.threads = 0;
+  train.log_every = 1;
+  train.evaluate_every = 4;
+  train.optimizer.learning_rate = 3e-3;
+  const auto whole = expect_exact_resume(config);
+  const auto state =
+      load_safetensors(whole + "/checkpoints/12/optimizer.safetensors").tensors.at("carry.seen");
+  EXPECT_EQ(state.max().item<int64_t>(), 12 * 4) << "the second epoch began after eight steps";
+}
 
 }  // namespace
 }  // namespace longbow

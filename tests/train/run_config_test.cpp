@@ -28,6 +28,9 @@ TEST(RunConfig, MistakesAreFoundBeforeAnyDataIsOpened) {
             "run.yaml:1: unknown task 'lsitops'; did you mean 'listops'?");
   EXPECT_EQ(mistake("task: recall\nobjective: masked_ml"),
             "run.yaml:2: unknown objective 'masked_ml'; did you mean 'masked_lm'?");
+  EXPECT_EQ(mistake("task: recall\ntrain:\n  carry: true"),
+            "run.yaml:3: classification reads every sample by itself; leave train.carry out, or "
+            "take objective: causal_lm");
   EXPECT_EQ(mistake("task: recall\ndata:\n  name: listops"),
             "run.yaml:3: data.name is 'listops', but the task is 'recall'; leave data.name out");
   EXPECT_EQ(mistake("task: recall\nmodel: {width: 10, heads: 3}"),

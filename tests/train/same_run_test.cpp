@@ -46,8 +46,8 @@ TEST(SameRun, KeepsWhatItsStateMeans) {
   for (const auto* change :
        {"seed=9", "model={width: 9}", "train.optimizer=adam", "train.precision=bf16",
         "train.batch_size=3", "train.batch_tokens=3", "train.bucket=3", "train.lengths=[3]",
-        "train.shuffle=false", "train.drop_last=true", "train.accumulate=2", "train.ema=0.9",
-        "train.beta1=0.5", "train.amsgrad=true", "train.label_smoothing=0.1",
+        "train.shuffle=false", "train.drop_last=true", "train.carry=true", "train.accumulate=2",
+        "train.ema=0.9", "train.beta1=0.5", "train.amsgrad=true", "train.label_smoothing=0.1",
         "train.normalise=samples", "train.sgd.momentum=0.5", "train.evaluate_samples=4"}) {
     auto now = tree;
     assign(now, change);

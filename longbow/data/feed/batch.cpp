@@ -48,7 +48,8 @@ Batch collate(const Dataset& dataset, const Plan& plan) {
               .samples = samples,
               .padded = false,
               .after = plan.after,
-              .epoch = plan.epoch};
+              .epoch = plan.epoch,
+              .first = plan.index == 0};
   const int64_t targets = dataset.targets();
   if (per_token)
     batch.targets = at::full({samples, padded}, kIgnore, at::kLong);

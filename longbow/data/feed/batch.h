@@ -21,6 +21,7 @@ struct Batch {
   bool padded = true;          // false: every row of `tokens` is full, and no mask is needed
   SamplerPosition after = {};  // seek here to continue behind this batch
   int64_t epoch = 0;
+  bool first = false;  // of its epoch
 
   Batch to(at::Device device) const;  // without waiting for the copies, of pinned memory
   Batch pinned() const;

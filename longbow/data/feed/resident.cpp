@@ -94,7 +94,8 @@ Batch ResidentData::batch(const Plan& plan) const {
               .samples = samples,
               .padded = false,
               .after = plan.after,
-              .epoch = plan.epoch};
+              .epoch = plan.epoch,
+              .first = plan.index == 0};
   const auto count = [&](const Rows& rows) {
     for (const auto i : plan.indices) {
       const auto length = rows.lengths[static_cast<size_t>(i)];

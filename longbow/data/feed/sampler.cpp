@@ -46,6 +46,13 @@ Sampler::Sampler(const std::vector<int64_t>& lengths, SamplerConfig config, uint
     throw UserError("lengths: the padded lengths must rise");
   std::map<int64_t, int64_t> counts;  // samples by padded length
   for (auto length : lengths) ++counts[padded_.emplace_back(padded(length, config_))];
+  if (config_.carry) {
+    if (config_.batch_tokens > 0)
+      throw UserError("carry: rows that go on need the same number of them in every batch",
+                      "set batch_size instead of batch_tokens");
+    batches_per_epoch_ = samples_per_row();
+    counts.clear();
+  }
   for (auto [length, count] : counts) {
     const auto size = samples_per_batch(config_, length);
     batches_per_epoch_ += (config_.drop_last ? count : count + size - 1) / size;
@@ -82,6 +89,11 @@ void Sampler::seek(SamplerPosition position) {
 }
 
 void Sampler::plan_epoch(int64_t epoch) {
+  planned_epoch_ = epoch;
+  if (config_.carry) {
+    plan_rows();
+    return;
+  }
   auto stream = Stream(seed_, "order").at(static_cast<uint64_t>(epoch));
   std::vector<int64_t> order(padded_.size());
   std::iota(order.begin(), order.end(), 0);
@@ -99,7 +111,24 @@ void Sampler::plan_epoch(int64_t epoch) {
   for (auto& [length, batch] : open)
     if (!batch.indices.empty() && !config_.drop_last) planned_.push_back(std::move(batch));
   if (config_.shuffle) permute(planned_, stream);
-  planned_epoch_ = epoch;
+}
+
+int64_t Sampler::samples_per_row() const {
+  const int64_t samples = std::ssize(padded_), rows = config_.batch_size;
+  return config_.drop_last ? samples / rows : (samples + rows - 1) / rows;
+}
+
+// Row b holds samples [b S, (b + 1) S), one in each batch. The last rows may end early.
+void Sampler::plan_rows() {
+  const int64_t each = samples_per_row(), samples = std::ssize(padded_);
+  planned_.assign(static_cast<size_t>(each), {});
+  for (int64_t row = 0; row < config_.batch_size; ++row)
+    for (int64_t place = 0; place < each && row * each + place < samples; ++place) {
+      auto& batch = planned_[static_cast<size_t>(place)];
+      batch.indices.push_back(row * each + place);
+      batch.padded_length =
+          std::max(batch.padded_length, padded_[static_cast<size_t>(batch.indices.back())]);
+    }
 }
 
 }  // namespace longbow

@@ -14,6 +14,7 @@ struct SamplerConfig {
   std::vector<int64_t> lengths = {};
   bool shuffle = true;
   bool drop_last = false;
+  bool carry = false;
 };
 template <class V>
 void fields(V& v, SamplerConfig& c) {
@@ -27,6 +28,9 @@ void fields(V& v, SamplerConfig& c) {
     range(1, 1e9));
   v("shuffle", c.shuffle, "a new order of the samples every epoch");
   v("drop_last", c.drop_last, "leave out batches that are not full");
+  v("carry", c.carry,
+    "row b of a batch goes on where row b of the batch before ended, and the model remembers what "
+    "it has read of a row, up to model.max_length tokens; the order is that of the text");
 }
 
 // Of samples that are padded to `length` tokens.
@@ -58,6 +62,8 @@ class Sampler {
     int64_t padded_length = 0;
   };
   void plan_epoch(int64_t epoch);
+  void plan_rows();
+  int64_t samples_per_row() const;
 
   SamplerConfig config_;
   uint64_t seed_;

@@ -31,7 +31,9 @@ struct Dataset {
   virtual int64_t values() const { return 0; }         // of a sample
   virtual bool has_second() const { return false; }    // samples are pairs of sequences
   virtual bool has_segments() const { return false; }  // tokens have segments
-  std::string checksum() const;                        // of all samples, the same everywhere
+  // Samples are one running text: each begins with the last token of the one before it.
+  virtual bool running() const { return false; }
+  std::string checksum() const;  // of all samples, the same everywhere
 };
 
 class TextCodec;

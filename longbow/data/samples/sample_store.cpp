@@ -131,7 +131,8 @@ class StoredSamples final : public Dataset {
 // Stretches of the tokens of all documents.
 class Windows final : public Dataset {
  public:
-  Windows(const std::string& folder, const WindowOptions& options) : documents_(folder) {
+  Windows(const std::string& folder, const WindowOptions& options)
+      : documents_(folder), running_(options.across) {
     const int64_t total = std::ssize(documents_.tokens()), step = options.length - 1;
     if (options.across) {
       add_windows(0, total, step);
@@ -149,6 +150,7 @@ class Windows final : public Dataset {
     return window.to - window.from;
   }
   int64_t targets() const override { return 0; }
+  bool running() const override { return running_; }
   Sample get(int64_t i) const override {
     const auto& window = windows_.at(static_cast<size_t>(i));
     const auto* tokens = documents_.tokens().data();
@@ -163,6 +165,7 @@ class Windows final : public Dataset {
     for (; end - from > 1; from += step) windows_.push_back({from, std::min(from + step + 1, end)});
   }
   StoredSamples documents_;
+  bool running_;
   std::vector<Window> windows_;
 };
 

@@ -63,6 +63,17 @@ Tensor LanguageModel::operator()(const Tensor& tokens, Context& context) {
   return (*head_)((*encoder_)(tokens, context));
 }
 
+State LanguageModel::start(int64_t lanes, const Random& random) const {
+  State state;
+  Context context = {.random = random};
+  encoder_->start(state, lanes, encoder_->max_length(), context);
+  return state;
+}
+
+Tensor LanguageModel::extend(const Tensor& tokens, State& state, Context& context) {
+  return (*head_)(encoder_->extend(tokens, state, context));
+}
+
 Continuation LanguageModel::continuation(int64_t lanes, const Random& random) const {
   const auto logits = [head = head_](const Tensor& x) { return (*head)(x); };
   return continuation_of(encoder_, logits, lanes, encoder_->max_length(), {.random = random});

@@ -65,6 +65,10 @@ class LanguageModel : public Part {
   LanguageModel(const LanguageModelConfig& config, const Vocabulary& vocabulary, uint64_t seed,
                 const Tensor& words = {});
   Tensor operator()(const Tensor& tokens, Context& context);
+  // The same of texts that go on, of a causal one: [B, T] more tokens -> [B, T, V].
+  State start(int64_t lanes, const Random& random) const;
+  Tensor extend(const Tensor& tokens, State& state, Context& context);
+  int64_t max_length() const { return encoder_->max_length(); }
   // To be decoded, of a causal one: `lanes` texts that hold nothing yet.
   Continuation continuation(int64_t lanes, const Random& random) const;
 

@@ -1,5 +1,7 @@
 #include <ATen/ATen.h>
 
+#include <optional>
+
 #include "longbow/models/heads/language_model.h"
 #include "longbow/tasks/language.h"
 #include "longbow/tasks/objectives.h"
@@ -28,6 +30,7 @@ class CausalLm : public TaskOf<CausalLmConfig, LanguageModel> {
       : TaskOf(splits, config, options), lengths_(splits, options.device) {
     model_ = std::make_shared<LanguageModel>(
         config_, Vocabulary{splits_.vocabulary, splits_.vocabulary}, options.seed);
+    if (options.lanes > 0) check_decodes(config_.encoder.attention, config_.encoder.layers);
   }
   static void check(const Config& config, const Node& tree) {
     if (!config.encoder.causal)
@@ -38,6 +41,13 @@ class CausalLm : public TaskOf<CausalLmConfig, LanguageModel> {
     check_language_model(config, tree);
   }
 
+  Lanes* lanes() override {
+    if (options_.lanes == 0 || lanes_) return lanes_ ? &*lanes_ : nullptr;
+    if (!splits_.train->running())
+      throw UserError("train.carry: the samples are not one running text",
+                      "take data like lines, without across: false, or leave train.carry out");
+    return &lanes_.emplace(model_->start(options_.lanes, {}));
+  }
   std::vector<Metric> metrics(const Tensors& sums) const override { return word_metrics(sums); }
   Node model_card() const override {
     return card("longbow_causal_lm", {{"vocabulary", splits_.vocabulary}});
@@ -68,13 +78,42 @@ class CausalLm : public TaskOf<CausalLmConfig, LanguageModel> {
 
  private:
   Outcome outcome(const Batch& batch, Context& context) override {
-    const auto targets = next_tokens(batch.tokens, batch.lengths);
-    auto outcome = language_loss((*model_)(batch.tokens, context), targets, batch.samples, options_,
-                                 model_->is_training());
+    auto targets = next_tokens(batch.tokens, batch.lengths);
+    if (options_.lanes > 0) targets = targets.narrow(1, 0, targets.size(1) - 1);
+    const auto logits =
+        options_.lanes > 0 ? going_on(batch, context) : (*model_)(batch.tokens, context);
+    auto outcome = language_loss(logits, targets, batch.samples, options_, model_->is_training());
     if (!model_->is_training()) lengths_.count(targets, outcome.sums);
     return outcome;
   }
+
+  // The last token of a row is the first of its next sample, and is read then. A row that has
+  // become too long for the model begins anew.
+  Tensor going_on(const Batch& batch, Context& context) {
+    const int64_t rows = batch.tokens.size(0), tokens = batch.tokens.size(1) - 1;
+    if (batch.padded) context.mask = Mask::from_lengths(batch.lengths - 1, tokens);
+    const auto read = [&](State& state) {
+      state.reset(state.seen + tokens > model_->max_length());
+      return model_->extend(batch.tokens.narrow(1, 0, tokens), state, context);
+    };
+    if (model_->is_training()) {
+      auto state = lanes()->take(rows);
+      const auto logits = read(state);
+      lanes()->put(state);
+      return logits;
+    }
+    const bool goes_on =
+        !batch.first && evaluated_.seen.defined() && evaluated_.seen.size(0) >= rows;
+    if (!goes_on)
+      evaluated_ = model_->start(rows, context.random);
+    else if (evaluated_.seen.size(0) > rows)
+      evaluated_.reorder(at::arange(rows, evaluated_.seen.options()));
+    return read(evaluated_);
+  }
+
   TextLengths lengths_;
+  std::optional<Lanes> lanes_;  // of the training, made with its weights
+  State evaluated_;
 };
 
 }  // namespace
@@ -89,7 +128,8 @@ Objective causal_lm_objective() {
                                  .command = "generate",
                                  .baselines = baselines,
                                  .pretrains = true,
-                                 .causal = true});
+                                 .causal = true,
+                                 .carries = true});
 }
 
 }  // namespace longbow

@@ -34,6 +34,7 @@ RunConfig pretraining_of(const RunConfig& config) {
   lay_over(train.sampler.batch_size, own.batch_size);
   if (own.batch_size) train.sampler.batch_tokens = 0;
   lay_over(train.sampler.batch_tokens, own.batch_tokens);
+  if (!own.objective.empty() && !find_objective(own.objective).carries) train.sampler.carry = false;
   lay_over(train.evaluate_every, own.evaluate_every);
   lay_over(train.checkpoint_every, own.checkpoint_every);
   return first;

@@ -91,7 +91,11 @@ RunConfig read_model_config(const Node& root) {
   const auto& kind = find_objective(config.objective, objective ? objective->place : place);
   config.data.options = source.resolve(config.data.options);
   check_tokenizer(config.data.tokenizer, tree);
-  check_training(config.train, tree.find("train"));
+  const auto* train = tree.find("train");
+  check_training(config.train, train);
+  if (config.train.sampler.carry && !kind.carries)
+    throw UserError(train->place_of("carry"), config.objective + " reads every sample by itself",
+                    "leave train.carry out, or take objective: causal_lm");
   config.model = kind.complete(config.model);
   resolve_start(config.start, config.model, config.objective, tree);
   kind.check(config.model);

@@ -11,13 +11,15 @@ Splits load_splits(const RunConfig& config) {
 }
 
 std::unique_ptr<Task> make_task(const RunConfig& config, const Splits& splits, at::Device device) {
+  const auto& sampler = config.train.sampler;
   auto task = find_objective(config.objective)
                   .make(splits, config.model,
-                        {.bucket = config.train.sampler.bucket,
+                        {.bucket = sampler.bucket,
                          .seed = config.seed,
                          .device = device,
                          .normalise = config.train.normalise,
-                         .label_smoothing = config.train.label_smoothing});
+                         .label_smoothing = config.train.label_smoothing,
+                         .lanes = sampler.carry ? sampler.batch_size : 0});
   freeze(config.start, task->model());
   return task;
 }

@@ -12,11 +12,11 @@ constexpr std::array kParts = {"task", "objective", "data", "model", "start", "p
 // Of `train`: what a checkpoint's state and the position in the data depend on, what is learnt, and
 // what scores are compared on.
 constexpr std::array kTraining = {
-    "accumulate",      "normalise", "label_smoothing", "precision", "batch_size",
-    "batch_tokens",    "bucket",    "lengths",         "shuffle",   "drop_last",
-    "optimizer",       "beta1",     "beta2",           "amsgrad",   "sgd",
-    "adafactor",       "rmsprop",   "momentum_decay",  "ema",       "ema_corrected",
-    "evaluate_samples"};
+    "accumulate",    "normalise",       "label_smoothing", "precision",      "batch_size",
+    "batch_tokens",  "bucket",          "lengths",         "shuffle",        "drop_last",
+    "carry",         "optimizer",       "beta1",           "beta2",          "amsgrad",
+    "sgd",           "adafactor",       "rmsprop",         "momentum_decay", "ema",
+    "ema_corrected", "evaluate_samples"};
 
 void check_same(const Node& now, const Node& before, const char* key, const std::string& prefix) {
   const auto *own = now.find(key), *kept = before.find(key);

@@ -28,6 +28,7 @@ Step::Step(Task& task, const StepConfig& config)
     : task_(task),
       config_(config),
       weights_(task.model(), type_of(config.precision)),
+      lanes_(task.lanes()),
       optimizer_(make_optimizer(weights_.all(), config.optimizer)),
       average_(config.average.ema > 0 ? std::make_unique<Average>(weights_.all(), config.average)
                                       : nullptr),
@@ -49,6 +50,7 @@ void Step::run(const std::vector<Batch>& batches, int64_t draw, double learning_
   if (anomaly_) anomaly_->restart();
   for (const auto& given : batches) {
     random_.key.select(0, 1).fill_(draw++);
+    if (lanes_ && given.first) lanes_->clear();
     const auto key = shape_key(given);
     const auto& batch = at_fixed_address(key, given);
     replay_->run(key, [&] { add(batch); });
@@ -102,6 +104,7 @@ void Step::begin_with(const Tensors& weights, const std::string& file) {
 Tensors Step::state() const {
   auto state = optimizer_->state();
   if (average_) state.merge(average_->state());
+  if (lanes_) state.merge(lanes_->saved());
   state["loss_scale"] = loss_scale_;
   state["loss_scale_growth"] = growth_;
   return state;
@@ -118,6 +121,7 @@ void Step::load(const Tensors& state) {
       throw UserError(std::string("the checkpoint has no ") + name);
   optimizer_->load(state);
   if (average_) average_->load(state);
+  if (lanes_) lanes_->load(state);
   loss_scale_.copy_(state.at("loss_scale"));
   growth_.copy_(state.at("loss_scale_growth"));
 }

@@ -56,6 +56,7 @@ class Step {
   Task& task_;
   StepConfig config_;
   Weights weights_;
+  Lanes* lanes_;  // or none
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<Average> average_;  // or none
   std::unique_ptr<Anomaly> anomaly_;  // or none
