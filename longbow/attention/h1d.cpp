@@ -10,9 +10,9 @@
 #include <ATen/ATen.h>
 
 #include "longbow/attention/h1d/clusters.h"
-#include "longbow/nn/softmax/partial_softmax.h"
 #include "longbow/attention/h1d/sibling_blocks.h"
 #include "longbow/attention/mechanism.h"
+#include "longbow/nn/softmax/partial_softmax.h"
 #include "longbow/nn/softmax/softmax.h"
 
 namespace longbow {

@@ -56,7 +56,10 @@ TEST(Embedding, AxialPositionsAreThoseOfTransformers) {
   EncoderConfig config = {.width = rows.size(1) + columns.size(1),
                           .max_length = rows.size(0) * columns.size(0)};
   config.positions = Positions::axial;
-  config.axial = {.rows = rows.size(0), .columns = columns.size(0), .row_width = rows.size(1)};
+  config.axial = {.rows = rows.size(0),
+                  .columns = columns.size(0),
+                  .row_width = rows.size(1),
+                  .join = AxialJoin::concatenate};
   auto made = embedding(config);
   made.to(at::kDouble);
   const at::NoGradGuard no_grad;
