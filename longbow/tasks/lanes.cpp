@@ -1,6 +1,7 @@
 #include "longbow/tasks/lanes.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "longbow/core/error.h"
 
