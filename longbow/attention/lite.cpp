@@ -139,8 +139,7 @@ class Lite : public MixerImpl {
   Tensor gated(const Tensor& x, const Tensor& keep) const {
     const auto local = x.narrow(2, far_, near_);
     const auto u = input_ ? (*input_)(local) : local;
-    const auto z = config_.glu ? at::glu(u, -1) : u;
-    return keep.defined() ? z.masked_fill(keep.logical_not().unsqueeze(-1), 0) : z;
+    return zero_where_padded(config_.glu ? at::glu(u, -1) : u, keep);
   }
 
   // `convolve` applies taps to the rows around each token.

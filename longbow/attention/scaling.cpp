@@ -147,9 +147,7 @@ class Scaling : public MixerImpl {
     if (!convolution_[0])
       return {split((*multiplicative_[0])(x)), split((*multiplicative_[1])(x)),
               split((*multiplicative_[2])(x)), x, x};
-    auto u = (*multiplicative_[0])(x);
-    if (keep.defined()) u = u.masked_fill(keep.logical_not().unsqueeze(-1), 0);
-    const auto rows = around(u);
+    const auto rows = around(zero_where_padded((*multiplicative_[0])(x), keep));
     return {split((*convolution_[0])(rows)), split((*convolution_[1])(rows)),
             split((*convolution_[2])(rows)), x, x};
   }

@@ -14,6 +14,7 @@
 #include "longbow/attention/mechanism.h"
 #include "longbow/attention/sinkhorn/sorting.h"
 #include "longbow/nn/contract/linear.h"
+#include "longbow/nn/features/feature_attention.h"
 #include "longbow/nn/softmax/softmax.h"
 
 namespace longbow {
@@ -247,9 +248,7 @@ class Sinkhorn : public AttentionImpl {
 
   // In float32 at least, and zero at padded tokens.
   static Tensor real_rows(const Tensor& x, const Tensor& keep) {
-    const auto rows = x.to(wide(x));
-    return keep.defined() ? rows.masked_fill(keep.logical_not().unsqueeze(1).unsqueeze(-1), 0)
-                          : rows;
+    return without_padding(x.to(wide(x)), keep);
   }
 
   Tensor net_rows(const Heads& heads) const {

@@ -95,9 +95,7 @@ class Ssd : public RecurrentLayer {
   Tensor steps(const Tensor& dt, const Context& context) const {
     const double most =
         config_.most_step > 0 ? config_.most_step : std::numeric_limits<double>::infinity();
-    const auto step = steps_->steps(dt).clamp(config_.least_step, most);
-    const auto& keep = context.mask.keep;
-    return keep.defined() ? step.masked_fill(keep.logical_not().unsqueeze(-1), 0) : step;
+    return zero_where_padded(steps_->steps(dt).clamp(config_.least_step, most), context.mask.keep);
   }
 
   Config config_;

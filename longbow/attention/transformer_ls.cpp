@@ -235,9 +235,7 @@ class TransformerLs : public AttentionImpl {
 
   // [B, H, N, D] -> [B, N, H D], zero where padded.
   Tensor real_rows(const Tensor& v, const Context& context) const {
-    const auto rows = merge_heads(v);
-    const auto& keep = context.mask.keep;
-    return keep.defined() ? rows.masked_fill(keep.logical_not().unsqueeze(-1), 0) : rows;
+    return zero_where_padded(merge_heads(v), context.mask.keep);
   }
   Tensor plus_convolution(const Tensor& y, const Tensor& v, const Context& context) const {
     if (!taps_.defined()) return y;

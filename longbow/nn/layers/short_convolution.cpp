@@ -21,9 +21,8 @@ Tensor over_real_tokens(const Tensor& x, const Context& context, const F& convol
   auto keep = mask.query_keep.defined() || context.memory.defined() ? mask.query_keep : mask.keep;
   std::optional<Alignment> order;
   if (mask.ragged && keep.defined()) order.emplace(keep);
-  auto z = order ? order->forth(x) : x;
   if (order) keep = order->forth(keep);
-  if (keep.defined()) z = z.masked_fill(keep.logical_not().unsqueeze(-1), 0);
+  const auto z = zero_where_padded(order ? order->forth(x) : x, keep);
   const auto y = convolve(z, Context{.mask = {.keep = keep}}).to(x.scalar_type());
   return order ? order->back(y) : y;
 }
