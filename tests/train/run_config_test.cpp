@@ -31,6 +31,9 @@ TEST(RunConfig, MistakesAreFoundBeforeAnyDataIsOpened) {
   EXPECT_EQ(mistake("task: recall\ntrain:\n  carry: true"),
             "run.yaml:3: classification reads every sample by itself; leave train.carry out, or "
             "take objective: causal_lm");
+  EXPECT_EQ(mistake("task: lines\ndata: {path: .}\ntrain:\n  batch_tokens: 64\n  carry: true"),
+            "run.yaml:5: rows that go on need the same number of them in every batch; set "
+            "train.batch_size instead of train.batch_tokens");
   EXPECT_EQ(mistake("task: recall\ndata:\n  name: listops"),
             "run.yaml:3: data.name is 'listops', but the task is 'recall'; leave data.name out");
   EXPECT_EQ(mistake("task: recall\nmodel: {width: 10, heads: 3}"),

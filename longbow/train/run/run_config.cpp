@@ -22,6 +22,10 @@ void check_training(TrainConfig& config, const Node* train) {
   if (config.max_steps == 0 && config.max_epochs == 0)
     throw UserError(place_of("max_steps"), "nothing says when training ends",
                     "set train.max_steps or train.max_epochs");
+  if (config.sampler.carry && config.sampler.batch_tokens > 0)
+    throw UserError(place_of("carry"),
+                    "rows that go on need the same number of them in every batch",
+                    "set train.batch_size instead of train.batch_tokens");
   const auto& schedule = config.schedule;
   if (schedule.decay == Decay::one_cycle && schedule.warmup_steps > 0)
     throw UserError(place_of("warmup_steps"), "one_cycle has no warm-up of its own",
