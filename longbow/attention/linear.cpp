@@ -32,6 +32,7 @@ struct Config {
   Normaliser normaliser = Normaliser::sum;
   double epsilon = 1e-6;
   double dropout = 0;
+  bool official = false;
 };
 template <class V>
 void fields(V& v, Config& c) {
@@ -46,6 +47,8 @@ void fields(V& v, Config& c) {
     "output's mean square + epsilon, or by nothing");
   v("epsilon", c.epsilon, "keeps the denominator from zero", above(0));
   v("dropout", c.dropout, "rate on what is read", range(0, 0.99));
+  v("official", c.official,
+    "as the Long Range Arena's code: padding is read; neither causal nor with a memory");
 }
 
 class LinearAttention : public AttentionImpl {
@@ -100,7 +103,7 @@ class LinearAttention : public AttentionImpl {
     return features(heads.q, [&](const Tensor& x) { return phi(x); });
   }
   Tensor key_features(const Heads& heads, const Context& context) const {
-    const auto& keep = context.mask.keep;
+    const auto keep = config_.official ? Tensor() : context.mask.keep;
     return without_padding(features(heads.k, [&](const Tensor& x) { return key_phi(x, keep); }),
                            keep);
   }
@@ -137,8 +140,11 @@ void check(const Config& c, const Site&) {
 }
 
 Promises promises(const Config& c) {
-  const bool stepwise = c.key_map != KeyMap::positions;
-  return {.future = stepwise ? Future::exact : Future::refused, .cross = true, .decode = stepwise};
+  const bool stepwise = c.key_map != KeyMap::positions && !c.official;
+  return {.padding = c.official ? Padding::visible : Padding::invisible,
+          .future = stepwise ? Future::exact : Future::refused,
+          .cross = !c.official,
+          .decode = stepwise};
 }
 
 Attention make(const Site& site, const Config& c) {
@@ -161,7 +167,8 @@ Mechanism linear_mechanism() {
                     {"softmax", "{map: softmax, key_map: exp, normaliser: clamp, epsilon: 1e-3}"},
                     {"efficient", "{map: softmax, key_map: positions, normaliser: none}"},
                     {"rms", "{map: identity, normaliser: rms}"},
-                    {"wide", "{widen: true}"}}},
+                    {"wide", "{widen: true}"},
+                    {"official", "{official: true}"}}},
       promises, make, check);
 }
 

@@ -29,7 +29,7 @@ struct Config : LengthConfig {
   int64_t output_rank = 0;
   bool output = true;
   double dropout = 0;
-  bool recompute_heads = false;
+  bool recompute_heads = false, official = false;
 };
 template <class V>
 void fields(V& v, Config& c) {
@@ -44,6 +44,9 @@ void fields(V& v, Config& c) {
   v("dropout", c.dropout, "rate on the attention weights", range(0, 0.99));
   v("recompute_heads", c.recompute_heads,
     "without a causal mask: weights are not stored but computed again in the backward pass");
+  v("official", c.official,
+    "as the Long Range Arena's code: keys and values share a projection in each layer, and padding "
+    "is read; neither causal nor with a memory");
 }
 
 class Linformer : public ProjectedMixer {
@@ -133,7 +136,7 @@ class Linformer : public ProjectedMixer {
   };
   // K~ = E K and V~ = F V of a whole source. Keys that are rotated one by one are so before E.
   Slots packed(const Tensor& source, const Context& context) const {
-    const auto& keep = context.mask.keep;
+    const auto keep = config_.official ? Tensor() : context.mask.keep;
     Slots slots;
     if (e_.commutes() && !rotates()) {
       const auto tokens = packed_tokens(e_, source, keep);
@@ -239,6 +242,9 @@ void check(const Config& c, const Site& site) {
   require_option(c.output || c.output_rank == 0, "output_rank",
                  "is the width of a projection that output: false leaves out",
                  "leave one of them out");
+  require_option(
+      !c.official || (c.method == LengthMethod::learnable && c.sharing == LengthSharing::kv),
+      "official", "needs method: learnable and sharing: kv", "leave all three out, or set both");
   if (c.causal_form != CausalForm::block_causal) return;
   const bool windows = c.method == LengthMethod::mean_pool || c.method == LengthMethod::convolution;
   require_option(windows, "causal_form", "is block_causal, which needs slots that are windows",
@@ -250,11 +256,12 @@ void check(const Config& c, const Site& site) {
 }
 
 Promises promises(const Config& c) {
-  const bool causal = c.method != LengthMethod::max_pool && !c.slot_triangle;
+  const bool causal = c.method != LengthMethod::max_pool && !c.slot_triangle && !c.official;
   // Windows grow with the longest sequence when the number of slots does not.
   const double exponent = c.causal_form == CausalForm::block_causal ? 2 : 1;
-  return {.future = causal ? Future::exact : Future::refused,
-          .cross = true,
+  return {.padding = c.official ? Padding::visible : Padding::invisible,
+          .future = causal ? Future::exact : Future::refused,
+          .cross = !c.official,
           .decode = causal,
           .positional = true,
           .rotary = true,
@@ -291,7 +298,8 @@ Mechanism linformer_mechanism() {
                     {"block_convolution",
                      "{rank: 8, method: convolution, bias: true, causal_form: block_causal}"},
                     {"slot_triangle", "{rank: 16, slot_triangle: true}"},
-                    {"recompute_heads", "{rank: 16, sharing: none, recompute_heads: true}"}}},
+                    {"recompute_heads", "{rank: 16, sharing: none, recompute_heads: true}"},
+                    {"official", "{rank: 16, official: true}"}}},
       promises, make, check);
 }
 

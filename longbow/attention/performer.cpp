@@ -42,6 +42,7 @@ struct Config {
   int64_t redraw = 1000;
   double epsilon = 1e-3;
   double eps_in_features = 0, eps_sums = 0, eps_denominator = 0;
+  bool official = false;
 };
 template <class V>
 void fields(V& v, Config& c) {
@@ -65,6 +66,9 @@ void fields(V& v, Config& c) {
     at_least(0));
   v("eps_denominator", c.eps_denominator, "added to the denominator; fast-transformers: 1e-6",
     at_least(0));
+  v("official", c.official,
+    "as the Long Range Arena's code, for map: generalised without a projection: x is not scaled by "
+    "D^(-1/4), and padding is read; neither causal nor with a memory");
 }
 
 constexpr double kSmallest = 1e-30;  // denominator
@@ -147,7 +151,7 @@ class Performer : public AttentionImpl {
     return raised(p.u - p.half - p.u.detach().amax(-1, true));
   }
   Tensor key_features(const Tensor& k, const Context& context) const {
-    const auto& keep = context.mask.keep;
+    const auto keep = config_.official ? Tensor() : context.mask.keep;
     if (config_.map == Map::no_projection) {
       const auto visible = keep.defined() ? keep.unsqueeze(1).unsqueeze(1) : keep;
       return masked_softmax(k.transpose(-2, -1), visible).transpose(-2, -1);
@@ -166,7 +170,7 @@ class Performer : public AttentionImpl {
 
   // g(Omega x') + epsilon, or g(x') + epsilon.
   Tensor mapped(const Tensor& x) const {
-    const double quarter = std::pow(static_cast<double>(x.size(-1)), -0.25);
+    const double quarter = config_.official ? 1 : std::pow(static_cast<double>(x.size(-1)), -0.25);
     const auto u = omega_ ? project(x, **omega_, false).u : x.to(wide(x)) * quarter;
     return g(u) + config_.epsilon;
   }
@@ -221,6 +225,8 @@ void check(const Config& c, const Site& site) {
   require_option(c.projection || c.map == Map::generalised, "projection",
                  "is false, but only map: generalised can do without one",
                  "leave it out, or set map: generalised");
+  require_option(!c.official || (c.map == Map::generalised && !c.projection), "official",
+                 "needs map: generalised and projection: false", "set both, or leave it out");
   require_option(c.eps_in_features == 0 || exponential, "eps_in_features",
                  "is for the maps softmax and hyperbolic", "leave it out");
   require_option(projects(c) || c.features == 0 || c.features == width, "features",
@@ -233,10 +239,11 @@ void check(const Config& c, const Site& site) {
 }
 
 Promises promises(const Config& c) {
-  const bool causal = c.eps_in_features == 0;
+  const bool causal = c.eps_in_features == 0 && !c.official;
   const bool by_logarithms = c.map != Map::relu && c.map != Map::generalised;
-  return {.future = causal ? Future::exact : Future::refused,
-          .cross = true,
+  return {.padding = c.official ? Padding::visible : Padding::invisible,
+          .future = causal ? Future::exact : Future::refused,
+          .cross = !c.official,
           .decode = causal,
           .causal_launches = by_logarithms ? Launches::growing : Launches::constant};
 }
@@ -259,7 +266,8 @@ Mechanism performer_mechanism() {
                     {"relu", "{map: relu, eps_sums: 1e-3}"},
                     {"generalised", "{map: generalised, kernel: elu1, projection: false}"},
                     {"no_projection", "{map: no_projection, eps_sums: 1e-3}"},
-                    {"per_head", "{features: 19, norms: fixed, per_head: true}"}}},
+                    {"per_head", "{features: 19, norms: fixed, per_head: true}"},
+                    {"official", "{map: generalised, projection: false, official: true}"}}},
       promises, make, check);
 }
 

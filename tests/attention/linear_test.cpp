@@ -46,7 +46,8 @@ const bool registered =
       return oracle::multi_head(
           mixer, site, x, context,
           [&](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible) {
-            return linear(options, q, k, v, visible, real);
+            const bool all = as_boolean(*options.find("official"), "official");
+            return linear(options, q, k, v, all ? at::ones_like(visible) : visible, real);
           });
     });
 
@@ -202,6 +203,14 @@ TEST(Linear, LargeKeysDoNotOverflowTheExponential) {
     EXPECT_TRUE(y.isfinite().all().item<bool>());
     EXPECT_TRUE(x.grad().isfinite().all().item<bool>());
   }
+}
+
+TEST(Linear, TheOfficialFormReadsPadding) {
+  const auto official = made("{official: true}"), plain = made();
+  const auto x = random_normal({1, 9, 6}, 11);
+  Context padded = {.mask = {.keep = (at::arange(9) < 5).unsqueeze(0)}}, all;
+  EXPECT_NEAR_TENSOR((*official)(x, padded).slice(1, 0, 5), (*plain)(x, all).slice(1, 0, 5),
+                     kExact);
 }
 
 TEST(Linear, RefusesOptionsThatItDoesNotHave) {

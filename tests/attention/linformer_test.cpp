@@ -131,7 +131,9 @@ Tensor dense(const torch::nn::Module& mixer, const Node& options, const Site& si
   return oracle::multi_head(
       mixer, site, x, context,
       [&](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& seen) {
-        return attend(mixer, {options}, site, context.mask.causal, q, k, v, seen);
+        const bool all = Options{options}.flag("official");
+        return attend(mixer, {options}, site, context.mask.causal, q, k, v,
+                      all ? at::ones_like(seen) : seen);
       });
 }
 const bool registered = oracle::add("linformer", dense);
@@ -384,6 +386,14 @@ TEST(Linformer, MaxLengthIsItsOwnOrTheModels) {
   EXPECT_EQ((*longer)(random_normal({1, 25, kWidth}, 6), context).size(1), 25);
 }
 
+TEST(Linformer, TheOfficialFormReadsPadding) {
+  const auto official = made("{rank: 4, official: true}"), plain = made("{rank: 4}");
+  const auto x = random_normal({1, 9, kWidth}, 11);
+  Context padded = {.mask = {.keep = (at::arange(9) < 5).unsqueeze(0)}}, all;
+  EXPECT_NEAR_TENSOR((*official)(x, padded).slice(1, 0, 5), (*plain)(x, all).slice(1, 0, 5),
+                     kExact);
+}
+
 std::string refused(const std::string& options, const Site& site = kSite) {
   return error_of([&] { (void)made(options, site); });
 }
@@ -396,6 +406,10 @@ TEST(Linformer, RefusesWhatItCannotDo) {
             "linformer options:1: linformer.rank is 0, out of range; it may be 1..65536");
   EXPECT_EQ(refused("{rank: 2, sharing: layerwise}"),
             "linformer: layerwise sharing needs a stack that owns the projection");
+  EXPECT_EQ(
+      refused("{rank: 2, sharing: none, official: true}"),
+      "linformer options:1: linformer.official needs method: learnable and sharing: kv; leave "
+      "all three out, or set both");
 }
 
 TEST(Linformer, WhatHasNoRunningSumIsNotCausal) {

@@ -40,8 +40,11 @@ std::pair<Tensor, Tensor> features(const Node& options, const Tensor& omega, boo
   }
   if (map == "relu" || map == "generalised") {
     const auto kernel = map == "relu" ? map : text("kernel");
+    const bool official = as_boolean(*options.find("official"), "official");
     const auto phi = [&](const Tensor& x) {
-      const auto u = omega.defined() ? scaled(x).matmul(omega.transpose(-2, -1)) : scaled(x);
+      const auto u = omega.defined() ? scaled(x).matmul(omega.transpose(-2, -1))
+                     : official      ? x
+                                     : scaled(x);
       return g(kernel, u) + number("epsilon");
     };
     return {phi(q), phi(k) * real};
@@ -67,7 +70,9 @@ const bool registered =
         omega = oracle::tensor_of(mixer, "attention.omega");
       return oracle::multi_head(
           mixer, site, x, context,
-          [&](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible) {
+          [&](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& sees) {
+            const bool all = as_boolean(*options.find("official"), "official");
+            const auto visible = all ? at::ones_like(sees) : sees;
             const auto real = std::get<0>(visible.max(2)).unsqueeze(-1);  // [B, 1, M, 1]
             const auto [a, b] = features(options, omega, context.mask.causal, q, k, real);
             const auto weights = a.matmul(b.transpose(-2, -1)) * visible;
@@ -362,6 +367,16 @@ TEST(Performer, EpsInTheFeaturesIsNotCausal) {
             0u);
 }
 
+// relu(q) . relu(k) with 1e-3 beside each feature, over padding too.
+TEST(Performer, TheOfficialFormReadsPaddingAndScalesNothing) {
+  const auto mixer = bare("{map: generalised, projection: false, official: true}");
+  const auto x = random_normal({1, 9, kWidth}, 11), phi = x.relu() + 1e-3;
+  const auto weights = phi.matmul(phi.transpose(1, 2));
+  EXPECT_NEAR_TENSOR(run(mixer, x, {.keep = (at::arange(9) < 5).unsqueeze(0)}).slice(1, 0, 5),
+                     (weights.matmul(x) / weights.sum(-1, true)).slice(1, 0, 5),
+                     (Tolerance{1e-12, 1e-12}));
+}
+
 TEST(Performer, RefusesOptionsThatItDoesNotHave) {
   const auto message = [](const std::string& options) {
     return error_of([&] { (void)bare(options); });
@@ -383,6 +398,9 @@ TEST(Performer, RefusesOptionsThatItDoesNotHave) {
             "performer options:1: performer.redraw is -1, out of range; it may be >= 0");
   EXPECT_EQ(message("{epsilon: 0}"),
             "performer options:1: performer.epsilon is 0, out of range; it may be > 0");
+  EXPECT_EQ(message("{official: true}"),
+            "performer options:1: performer.official needs map: generalised and projection: false; "
+            "set both, or leave it out");
 }
 
 }  // namespace
