@@ -65,6 +65,14 @@ TEST(Schedule, AWarmUpAsLongAsTheTrainingIsAllowed) {
             5.0 / 9);
 }
 
+TEST(Schedule, WhereTimeEndsFirstTheStepsOfAScheduleAreLonger) {
+  EXPECT_EQ(paced_step(7, 100, 0), 7) << "no limit";
+  EXPECT_EQ(paced_step(7, 100, 0.05), 7) << "ahead of time";
+  EXPECT_EQ(paced_step(7, 100, 0.5), 50);
+  EXPECT_EQ(paced_step(7, 100, 1.2), 100) << "never past the end";
+  EXPECT_EQ(paced_step(120, 100, 0.2), 120);
+}
+
 TEST(Schedule, DropsCountStepsOrEpochs) {
   ScheduleConfig config = {.decay = Decay::step, .warmup_steps = 4, .gamma = 0.5, .every = 3};
   std::vector<double> factors;

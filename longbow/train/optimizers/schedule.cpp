@@ -74,6 +74,11 @@ double left_of(const ScheduleConfig& config, const Moment& moment) {
 
 }  // namespace
 
+int64_t paced_step(int64_t step, int64_t total, double time_fraction) {
+  const auto due = static_cast<int64_t>(std::floor(static_cast<double>(total) * time_fraction));
+  return std::min(std::max(step, due), std::max(step, total));
+}
+
 double schedule_factor(const ScheduleConfig& config, const Moment& moment) {
   if (config.decay == Decay::one_cycle) return one_cycle(config.one_cycle, moment);
   if (moment.step < config.warmup_steps)

@@ -91,6 +91,11 @@ struct Moment {
   int64_t epoch = 0;  // counted from 0
 };
 
+// The step at which a schedule of `total` steps stands when step `step` begins after this fraction
+// of the time that it may take. Where the time ends before the steps do, warm-up and decay keep
+// their shape and are gone through faster.
+int64_t paced_step(int64_t step, int64_t total, double time_fraction);
+
 // The factor on the peak learning rate at a step. Step `warmup_steps` has factor 1; linear, cosine
 // and polynomial decay reach the floor at `total`; inverse_sqrt is sqrt(warmup / step). Drops and
 // falls that repeat count from the first step after the warm-up.

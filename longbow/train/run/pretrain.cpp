@@ -28,6 +28,7 @@ RunConfig pretraining_of(const RunConfig& config) {
   first.model = pretraining_model(own, config.model);
   auto& train = first.train;
   lay_over(train.max_steps, own.max_steps);
+  lay_over(train.max_seconds, own.max_seconds);
   lay_over(train.optimizer.learning_rate, own.learning_rate);
   lay_over(train.optimizer.weight_decay, own.weight_decay);
   lay_over(train.schedule.warmup_steps, own.warmup_steps);

@@ -12,13 +12,14 @@ struct PretrainConfig {
   Node model = Node::map();
   std::optional<int64_t> max_steps = {}, warmup_steps = {}, batch_size = {}, batch_tokens = {},
                          evaluate_every = {}, checkpoint_every = {};
-  std::optional<double> learning_rate = {}, weight_decay = {};
+  std::optional<double> learning_rate = {}, weight_decay = {}, max_seconds = {};
 };
 template <class V>
 void fields(V& v, PretrainConfig& c) {
   v("objective", c.objective, "an objective that pretrains; empty: no pretraining");
   v("model", c.model, "options of that objective, over the encoder of the run");
   v("max_steps", c.max_steps, "optimiser steps; none = that of train", at_least(1));
+  v("max_seconds", c.max_seconds, "seconds of it at most; none = those of train", at_least(0));
   v("learning_rate", c.learning_rate, "peak learning rate; none = that of train", above(0));
   v("warmup_steps", c.warmup_steps, "steps of linear rise; none = that of train", at_least(0));
   v("weight_decay", c.weight_decay, "weight decay; none = that of train", at_least(0));

@@ -78,7 +78,9 @@ void fields(V& v, TrainConfig& c) {
     "by how much a score must be better for patience; the best weights are chosen without it",
     at_least(0));
   v("max_seconds", c.max_seconds,
-    "stop after so many seconds of training, evaluations not counted; 0 = never", at_least(0));
+    "stop after so many seconds of training, evaluations not counted; where they end before the "
+    "steps do, warm-up and decay are gone through faster; 0 = never",
+    at_least(0));
 }
 
 struct RunConfig {

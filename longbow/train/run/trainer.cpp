@@ -121,9 +121,12 @@ class Trainer {
  private:
   bool every(int64_t steps) const { return steps > 0 && now_.step % steps == 0; }
 
-  bool out_of_time() const {
-    return config_.train.max_seconds > 0 && now_.seconds >= config_.train.max_seconds;
+  // Of the seconds that training may take; 0 where there is no limit.
+  double time_fraction() const {
+    const double most = config_.train.max_seconds;
+    return most > 0 ? now_.seconds / most : 0;
   }
+  bool out_of_time() const { return time_fraction() >= 1; }
   bool is_over() const {
     const auto patience = config_.train.patience;
     return now_.step >= total_ || out_of_time() || (patience > 0 && now_.stale >= patience);
@@ -208,8 +211,9 @@ class Trainer {
     }
     const double rate =
         train.optimizer.learning_rate *
-        schedule_factor(train.schedule,
-                        {.step = now_.step + 1, .total = total_, .epoch = now_.position.epoch});
+        schedule_factor(train.schedule, {.step = paced_step(now_.step + 1, total_, time_fraction()),
+                                         .total = total_,
+                                         .epoch = now_.position.epoch});
     const auto work = [&] { step_.run(batches, now_.step * train.accumulate, rate); };
     if (padded > largest_) {  // counting costs a little time, so only the largest batches are
       largest_ = padded;
