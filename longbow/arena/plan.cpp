@@ -107,6 +107,25 @@ void configure(ArenaCell& cell, const Node& tree, const Node& attention) {
   }
 }
 
+// An equal share of the time for every cell that runs. A part of it goes to reading the data and to
+// evaluations, which max_seconds does not count, and a part of the training to pretraining.
+void share_time(std::vector<ArenaCell>& cells, const ArenaChoice& choice) {
+  constexpr double kTrained = 0.8, kPretrained = 0.4;
+  const auto running =
+      std::ranges::count_if(cells, [](const auto& cell) { return cell.refusal.empty(); });
+  if (choice.seconds <= 0 || running == 0) return;
+  const double share =
+      kTrained * choice.seconds * static_cast<double>(choice.jobs) / static_cast<double>(running);
+  for (auto& cell : cells) {
+    const bool pretrains = !cell.config.pretrain.objective.empty();
+    auto& most = cell.config.train.max_seconds;
+    const double own = most;
+    most = pretrains ? share * (1 - kPretrained) : share;
+    if (own > 0) most = std::min(most, own);
+    if (pretrains) cell.config.pretrain.max_seconds = share * kPretrained;
+  }
+}
+
 }  // namespace
 
 void check_folder_name(const std::string& name, const Place& place) {
@@ -149,6 +168,8 @@ std::vector<ArenaCell> plan(const ArenaConfig& arena, const ArenaChoice& choice)
   (void)published_rows(arena);  // refused before the first cell runs, not after the last
   check_chosen(choice.mechanisms, labels, "--mechanisms");
   check_chosen(choice.tasks, arena.tasks.keys(), "--tasks");
+  if (!arena.match_parameters.empty())
+    check_chosen({arena.match_parameters}, labels, "match_parameters");
   std::vector<int64_t> seeds = arena.seeds;
   if (choice.seeds > 0) {
     seeds.clear();
@@ -170,6 +191,7 @@ std::vector<ArenaCell> plan(const ArenaConfig& arena, const ArenaChoice& choice)
             fmt::format("cells/{}/{}/seed-{}", file_name(task), file_name(labels[m]), seed);
         configure(cells.back(), tree, attention_of(arena.mechanisms[m]));
       }
+  share_time(cells, choice);
   return cells;
 }
 

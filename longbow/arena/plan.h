@@ -9,6 +9,7 @@ struct ArenaConfig {
   Node common = Node::map(), tasks = Node::map();
   std::vector<Node> mechanisms;
   std::vector<int64_t> seeds = {1};
+  std::string match_parameters = "";
   std::vector<Node> published;
 };
 template <class V>
@@ -20,6 +21,9 @@ void fields(V& v, ArenaConfig& c) {
   v("mechanisms", c.mechanisms,
     "each a name, or a map as model.attention takes it with a `label` of its own");
   v("seeds", c.seeds, "every cell runs once with each of them");
+  v("match_parameters", c.match_parameters,
+    "label of a mechanism: all others get as many parameters, within 10 %, by the width of their "
+    "feed-forward layers");
   v("published", c.published,
     "scores of others to compare with, in rows of their own; each {task, metric, label, cite, "
     "scores: {mechanism: score}}");
@@ -67,6 +71,8 @@ void check_folder_name(const std::string& name, const Place& place);
 struct ArenaChoice {
   std::vector<std::string> mechanisms = {}, tasks = {};
   int64_t seeds = 0;
+  double seconds = 0;  // for all cells together, `jobs` at a time; 0 = as their configs say
+  int64_t jobs = 1;
 };
 
 // All cells, checked before the first one runs.

@@ -40,6 +40,11 @@ struct TrainCommand {
   std::vector<std::string> set;
   bool resume = false, dry_run = false;
   int64_t seed = -1;  // -1 = as the config says
+  // A cell of an arena, for the process that waits for it.
+  std::string label = "train", failure;  // failure: a file that says why there is no result
+  int64_t further = 0;                   // cells that follow, and how long one takes
+  double seconds_each = 0;
+  bool measure = false;  // only the throughput of a run that is finished
 };
 int run(const TrainCommand& command);
 
@@ -82,8 +87,10 @@ int run(const PredictCommand& command);
 struct ArenaCommand {
   std::string config, out, device = "cpu", progress = "auto";
   std::vector<std::string> mechanisms, tasks, set;
-  int64_t seeds = 0;    // 0 = as the config says
-  bool resume = false;  // an arena always goes on where it stopped
+  int64_t seeds = 0;  // 0 = as the config says
+  int64_t jobs = 1;
+  std::string time_budget;  // 90s, 45m, 1.5h; empty = as the config says
+  bool resume = false;      // an arena always goes on where it stopped
 };
 int run(const ArenaCommand& command);
 

@@ -11,7 +11,9 @@
 #include <string_view>
 #include <system_error>
 
+#include "longbow/core/config.h"
 #include "longbow/core/error.h"
+#include "longbow/core/file.h"
 #include "longbow/core/file_error.h"
 #include "longbow/core/interruption.h"
 #include "longbow/core/log.h"
@@ -79,6 +81,21 @@ Failure failure_of(const std::exception_ptr& exception) {
   } catch (const std::exception& error) {
     return {.text = first_line(error.what())};
   }
+}
+
+void write_failure(const Failure& failure, const std::string& file) {
+  write_file(file, to_json(Node::map({{"reason", Node::string(failure.text)},
+                                      {"out_of_memory", Node::boolean(failure.out_of_memory)}})) +
+                       "\n");
+}
+
+std::optional<Failure> read_failure(const std::string& file) {
+  if (!std::filesystem::exists(file)) return {};
+  const auto node = parse_json(read_file(file), file);
+  const auto *reason = node.find("reason"), *memory = node.find("out_of_memory");
+  if (!reason || !memory) return {};
+  return Failure{.text = as_string(*reason, "reason"),
+                 .out_of_memory = as_boolean(*memory, "out_of_memory")};
 }
 
 void flush_output() {

@@ -104,6 +104,12 @@ void declare_training(CLI::App& app, Action& action) {
   sub->add_option("--seed", train.seed, "instead of the config's seed")->check(at_least(0));
   add_device(sub, train.device);
   add_progress(sub, train.progress);
+  const auto hidden = [](CLI::Option* option) { option->group(""); };  // what an arena says
+  hidden(sub->add_option("--label", train.label));
+  hidden(sub->add_option("--failure", train.failure));
+  hidden(sub->add_option("--further", train.further));
+  hidden(sub->add_option("--seconds-each", train.seconds_each));
+  hidden(sub->add_flag("--measure", train.measure));
   add_examples(sub, {"train recall.yaml --out runs/recall",
                      "train recall.yaml --set model.attention=linformer --set train.max_steps=300",
                      "train runs/recall --resume"});
@@ -213,11 +219,18 @@ void declare_comparing(CLI::App& app, Action& action) {
       ->check(at_least(1));
   sub->add_option("--out", arena.out, "folder [default runs/NAME]");
   sub->add_flag("--resume", arena.resume, "continue an interrupted arena, which is the default");
+  sub->add_option("--jobs", arena.jobs,
+                  "cells trained side by side; their throughput is measured alone afterwards")
+      ->check(between(1, 64))
+      ->capture_default_str();
+  sub->add_option("--time-budget", arena.time_budget,
+                  "for the whole arena, as 90s, 45m or 1.5h: sets train.max_seconds of every cell");
   add_set(sub, arena.set);
   add_device(sub, arena.device);
   add_progress(sub, arena.progress);
   add_examples(sub, {"arena configs/quick.yaml --out runs/quick",
-                     "arena configs/quick.yaml --mechanisms softmax,linear --tasks recall"});
+                     "arena configs/quick.yaml --mechanisms softmax,linear --tasks recall",
+                     "arena configs/zoo.yaml --device cuda --jobs 4 --time-budget 20m"});
 
   static BenchCommand bench;
   sub = declare(app, action, "bench",

@@ -11,6 +11,7 @@
 #include "longbow/cli/asking.h"
 #include "longbow/cli/command_line.h"
 #include "longbow/cli/device.h"
+#include "longbow/cli/failure.h"
 #include "longbow/core/folder.h"
 #include "longbow/core/interruption.h"
 #include "longbow/core/run_folder.h"
@@ -21,6 +22,7 @@
 #include "longbow/train/run/evaluate.h"
 #include "longbow/train/run/finished_run.h"
 #include "longbow/train/run/footprint.h"
+#include "longbow/train/run/throughput.h"
 #include "longbow/train/run/train.h"
 
 namespace fs = std::filesystem;
@@ -67,7 +69,9 @@ Result trained(const RunConfig& config, const std::string& out, const TrainComma
     return train(config, {.out = out,
                           .resume = command.resume,
                           .device = parse_device(command.device),
-                          .progress = parse_progress(command.progress)});
+                          .progress = parse_progress(command.progress),
+                          .label = command.label,
+                          .after = {command.further, command.seconds_each}});
   } catch (const Interrupted& stopped) {
     throw Interrupted(stopped.signal, how_to_continue(out, command));
   }
@@ -91,9 +95,16 @@ int show(const DryRun& run) {
   return 0;
 }
 
-}  // namespace
+// The throughput of a finished run, measured again with nothing beside it.
+int measure(const RunConfig& config, const TrainCommand& command) {
+  auto result = read_result(command.out);
+  result.tokens_per_second = measured_throughput(config, parse_device(command.device));
+  result.shared = false;
+  write_result(result, command.out);
+  return 0;
+}
 
-int run(const TrainCommand& given) {
+int run_train(const TrainCommand& given) {
   const InterruptionGuard guard;
   const auto command = of_run(given);
   show_work(parse_progress(command.progress));
@@ -105,6 +116,7 @@ int run(const TrainCommand& given) {
   if (command.dry_run) return show(dry_run(config, parse_device(command.device)));
   if (command.resume && command.out.empty())
     throw UserError(Place{"--resume", 0}, "no run is named", "give its folder with --out");
+  if (command.measure) return measure(config, command);
   check_footprint(config, parse_device(command.device));
   const auto out = command.out.empty() ? fresh_folder(config) : command.out;
   const auto result = trained(config, out, command);
@@ -119,6 +131,21 @@ int run(const TrainCommand& given) {
       human_bytes(result.peak_bytes));
   fmt::print("{}\n", out);
   return 0;
+}
+
+}  // namespace
+
+int run(const TrainCommand& command) {
+  try {
+    return run_train(command);
+  } catch (const Interrupted&) {
+    throw;
+  } catch (...) {
+    if (command.failure.empty()) throw;
+    const auto failure = failure_of(std::current_exception());
+    write_failure(failure, command.failure);
+    return failure.code;
+  }
 }
 
 int run(const EvalCommand& command) {

@@ -17,7 +17,9 @@ class RunFolder {
   std::string vocabulary() const { return in("vocabulary.json"); }  // what its texts are made of
   std::string tokenizer() const { return in("tokenizer.json"); }    // where they are plain text
   std::string target_tokenizer() const { return in("target_tokenizer.json"); }  // if another
-  std::string request() const { return in("request.yaml"); }  // the config of an arena's cell
+  std::string request() const { return in("request.yaml"); }   // the config of an arena's cell
+  std::string messages() const { return in("messages.txt"); }  // of a cell trained beside others
+  std::string failure() const { return in("failure.json"); }   // why a cell has no result
   std::string metrics() const { return in("metrics.jsonl"); }
   std::string results() const { return in("results.json"); }
   std::string best() const { return in("best.safetensors"); }      // the best weights so far

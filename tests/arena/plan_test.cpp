@@ -36,6 +36,18 @@ TEST(ArenaPlan, WhatAMechanismCannotLearnIsRefusedInItsCell) {
   EXPECT_EQ(cells[2].sites, std::vector<std::string>{"encoder"});
 }
 
+TEST(ArenaPlan, EveryCellGetsAnEqualShareOfTheTime) {
+  const auto cells = planned(
+      "tasks: {recall: {}, short: {task: recall, train: {max_seconds: 3}}, words: {task: markov}, "
+      "long: {task: listops, pretrain: {objective: masked_lm}}}\nmechanisms: [linear, fnet]\n",
+      {.seconds = 350, .jobs = 2});
+  ASSERT_EQ(cells.size(), 8u);  // fnet is not causal, so that seven run
+  EXPECT_DOUBLE_EQ(cells[0].config.train.max_seconds, 80) << "a fifth is for evaluations";
+  EXPECT_DOUBLE_EQ(cells[2].config.train.max_seconds, 3) << "its own";
+  EXPECT_DOUBLE_EQ(cells[6].config.train.max_seconds, 48);
+  EXPECT_DOUBLE_EQ(cells[6].config.pretrain.max_seconds.value_or(0), 32);
+}
+
 std::string error(const std::string& text) {
   try {
     planned(text);

@@ -234,6 +234,57 @@ TEST(ArenaCommand, AnInterruptedArenaNamesTheCommandThatContinues) {
   EXPECT_EQ(cells(here).at("local 4").at("steps"), 11);
 }
 
+// The process that trains the first cell is the arena's only child.
+TEST(ArenaCommand, ACellThatCrashesTakesNothingElseDown) {
+  const Workspace here;
+  here.write("arena.yaml", replaced(kArena, "max_steps: 12", "max_steps: 400"));
+  Running program(here.folder(), arena());
+  ASSERT_TRUE(
+      program.wait_until([&] { return here.has("out/cells/recall/linear/seed-1/metrics.jsonl"); }));
+  ASSERT_EQ(::kill(program.child(), SIGKILL), 0);
+  const auto outcome = program.finish();
+  EXPECT_EQ(outcome.code, 1);
+  auto rows = cells(here);
+  EXPECT_EQ(rows.at("linear").at("status"), "FAIL");
+  EXPECT_EQ(rows.at("linear").at("reason"),
+            "the process was ended by signal 9 (Killed); the machine may have run out of memory");
+  EXPECT_EQ(rows.at("local 4").at("status"), "ok");
+  EXPECT_EQ(here.run(arena()).code, 0) << "tried again";
+  EXPECT_EQ(cells(here).at("linear").at("status"), "ok");
+}
+
+TEST(ArenaCommand, CellsSideBySideScoreTheSameAndAreTimedAlone) {
+  const Workspace here;
+  here.write("arena.yaml", kArena);
+  ASSERT_EQ(here.run(arena()).code, 0);
+  const auto alone = cells(here);
+  std::filesystem::remove_all(here.path("out"));
+  const auto outcome = here.run(arena({"--jobs", "2"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  auto beside = cells(here);
+  for (const auto* name : {"linear", "local 4"}) {
+    SCOPED_TRACE(name);
+    EXPECT_EQ(beside.at(name).at("score"), alone.at(name).at("score"));
+    EXPECT_EQ(beside.at(name).at("shared"), false);
+    EXPECT_GT(beside.at(name).at("tokens_per_second").get<double>(), 0);
+    EXPECT_NE(outcome.err.find(std::string(name) + " on recall: "), std::string::npos);
+  }
+  EXPECT_NE(outcome.err.find("tokens/s alone"), std::string::npos) << outcome.err;
+  EXPECT_NE(here.read("out/cells/recall/linear/seed-1/messages.txt").find("training samples"),
+            std::string::npos);
+}
+
+TEST(ArenaCommand, ATimeBudgetEndsEveryCell) {
+  const Workspace here;
+  here.write("arena.yaml", replaced(kArena, "max_steps: 12", "max_steps: 1000000"));
+  const auto outcome = here.run(arena({"--time-budget", "1s"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  for (const auto* name : {"linear", "local 4"})
+    EXPECT_LT(cells(here).at(name).at("steps").get<int>(), 1000000);
+  EXPECT_EQ(here.run(arena({"--time-budget", "soon"})).err,
+            "longbow: --time-budget: 'soon' is no time; write 90s, 45m or 1.5h\n");
+}
+
 TEST(ArenaCommand, TwoDoNotWriteIntoOneFolder) {
   const Workspace here;
   here.write("arena.yaml", replaced(kArena, "max_steps: 12", "max_steps: 100000"));

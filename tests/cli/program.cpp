@@ -113,6 +113,14 @@ void Running::signal(int number) const {
   if (process_ > 0) kill(process_, number);
 }
 
+pid_t Running::child() const {
+  const auto own = std::to_string(process_);
+  std::ifstream children("/proc/" + own + "/task/" + own + "/children");
+  pid_t first = 0;
+  children >> first;
+  return first;
+}
+
 Outcome Running::finish() {
   if (process_ > 0) waitpid(process_, &status_, 0);
   process_ = -1;

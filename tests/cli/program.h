@@ -35,6 +35,7 @@ class Running {
   // Waits until the condition holds; false when the program ended before.
   bool wait_until(const std::function<bool()>& condition);
   void signal(int number) const;
+  pid_t child() const;  // a process that it has started; 0 = none
   Outcome finish();
 
  private:

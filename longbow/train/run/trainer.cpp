@@ -360,7 +360,7 @@ class Trainer {
       result.reason = fmt::format("the {} on test is {}", score.name, score.value);
     }
     if (!result.reason.empty()) result.status = "FAIL";
-    write_file(folder_.results(), to_json(written(result), 2) + "\n");
+    write_result(result, options_.out);
     return result;
   }
 
