@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
 #include "tests/train/parity.h"
+#include "tests/train/runs.h"
 
 namespace longbow {
 namespace {
@@ -71,6 +73,28 @@ TEST(Schedule, WhereTimeEndsFirstTheStepsOfAScheduleAreLonger) {
   EXPECT_EQ(paced_step(7, 100, 0.5), 50);
   EXPECT_EQ(paced_step(7, 100, 1.2), 100) << "never past the end";
   EXPECT_EQ(paced_step(120, 100, 0.2), 120);
+}
+
+TEST(Schedule, TheRateFallsWithTheTimeThatIsLeft) {
+  RunConfig config = {.task = "recall", .objective = "classification"};
+  config.data.name = "recall";
+  config.data.options = parse_yaml(
+      "{train: 96, valid: 24, test: 24, keys: 6, values: 3, pairs: 3, queries: 3}", "options");
+  config.model = parse_yaml("{width: 16, layers: 1}", "model");
+  config.train.sampler.batch_size = 8;
+  config.train.log_every = 1;
+  config.train.max_steps = 100000;
+  config.train.max_seconds = 0.5;
+  config.train.schedule.warmup_steps = 1000;  // a hundredth of the time
+  const auto folder = scratch();
+  (void)run(config, folder);
+  const auto lines = metrics(folder, "train");
+  std::vector<double> rates;
+  for (const auto& line : lines) rates.push_back(line.at("learning_rate").get<double>());
+  const auto peak = std::ranges::max(rates);
+  EXPECT_GT(peak, 0.8 * config.train.optimizer.learning_rate) << "of " << rates.size() << " steps";
+  EXPECT_LT(rates.back(), peak / 2);
+  EXPECT_LT(rates.front(), peak / 100);
 }
 
 TEST(Schedule, DropsCountStepsOrEpochs) {

@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <set>
 
@@ -154,22 +153,6 @@ TEST(Trainer, StopsWhenItsTimeIsOver) {
   const auto result = run(config, scratch());
   EXPECT_LT(result.steps, 100000);
   EXPECT_GE(result.seconds, 0.05);
-}
-
-TEST(Trainer, TheRateFallsWithTheTimeThatIsLeft) {
-  auto config = tiny();
-  config.train.max_steps = 100000;
-  config.train.max_seconds = 0.5;
-  config.train.schedule.warmup_steps = 1000;  // a hundredth of the time
-  const auto folder = scratch();
-  (void)run(config, folder);
-  const auto lines = metrics(folder, "train");
-  std::vector<double> rates;
-  for (const auto& line : lines) rates.push_back(line.at("learning_rate").get<double>());
-  const auto peak = std::ranges::max(rates);
-  EXPECT_GT(peak, 0.8 * config.train.optimizer.learning_rate) << "of " << rates.size() << " steps";
-  EXPECT_LT(rates.back(), peak / 2);
-  EXPECT_LT(rates.front(), peak / 100);
 }
 
 TEST(Trainer, StopsAfterItsEpochs) {
