@@ -14,6 +14,7 @@
 #include "longbow/nn/features/feature_attention.h"
 #include "longbow/nn/features/feature_maps.h"
 #include "longbow/nn/softmax/band.h"
+#include "longbow/nn/softmax/blocks.h"
 
 namespace longbow {
 namespace {
@@ -127,8 +128,9 @@ class FMMformer : public AttentionImpl {
 
   Tensor near_field(const Heads& heads, Context& context) {
     const int64_t ahead = context.mask.causal ? 0 : config_.band;
-    return banded_softmax(scaled(heads), Band::around(heads.q.size(2), config_.band, ahead),
-                          within(config_.band, ahead), weighing(), context);
+    return read_window(scaled(heads), config_.band, ahead, weighing(), context)
+        .mean()
+        .to(heads.v.scalar_type());
   }
 
   Heads scaled(Heads heads) const {

@@ -12,7 +12,7 @@
 
 #include "longbow/attention/mechanism.h"
 #include "longbow/nn/contract/linear.h"
-#include "longbow/nn/softmax/band.h"
+#include "longbow/nn/softmax/blocks.h"
 
 namespace longbow {
 namespace {
@@ -102,9 +102,9 @@ class Routing : public MixerImpl {
  private:
   Tensor nearby(const Tensor& q, const Tensor& k, const Tensor& v, Context& context) const {
     const int64_t ahead = context.mask.causal ? 0 : config_.local_window;
-    return banded_softmax({.q = q * scale_, .k = k, .v = v},
-                          Band::around(q.size(2), config_.local_window, ahead),
-                          within(config_.local_window, ahead), weighing(".local"), context);
+    return read_window({.q = q * scale_, .k = k, .v = v}, config_.local_window, ahead,
+                       weighing(".local"), context)
+        .mean();
   }
 
   Tensor clustered(const Tensor& q, const Tensor& k, const Tensor& v, Context& context) {

@@ -40,8 +40,11 @@ TEST(Band, IsTheDenseSoftmaxWhateverTheTiles) {
         const auto heads = random_heads(n);
         Context context = {.mask = Mask::from_lengths(at::tensor({n, n / 2}), n)};
         const Band band = {.tokens = n, .tile = tile, .back = 2, .ahead = causal ? 0 : 1};
-        EXPECT_NEAR_TENSOR(banded_softmax(heads, band, near(causal), {}, context),
-                           dense(heads, causal, context.mask.keep), tolerance(at::kDouble))
+        const auto visible = band.visible(near(causal), context.mask.keep, at::kCPU);
+        const auto read = softmax_read(band.queries(heads.q), band.keys(heads.k),
+                                       band.keys(heads.v), visible, {}, context);
+        EXPECT_NEAR_TENSOR(band.together(read), dense(heads, causal, context.mask.keep),
+                           tolerance(at::kDouble))
             << n << " tokens in tiles of " << tile;
       }
 }

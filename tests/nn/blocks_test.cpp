@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/oracle.h"
 #include "tests/support/tensor.h"
 
 namespace longbow {
@@ -30,6 +31,52 @@ TEST(Blocks, PartsOverOtherKeysAddUp) {
   EXPECT_NEAR_TENSOR(
       (read({.back = 2, .ahead = 3}) + read({.ahead = -3}) + read({.back = -4})).mean(), want,
       tolerance(at::kDouble));
+}
+
+Heads random_heads(int64_t tokens) {
+  const auto make = [&](uint64_t seed) { return random_normal({2, 3, tokens, 4}, seed); };
+  return {.q = make(1), .k = make(2), .v = make(3)};
+}
+// visible [N, N] bool.
+Tensor dense(const Heads& heads, const Tensor& visible, const Tensor& keep) {
+  const auto seen = visible.logical_and(keep.unsqueeze(1).unsqueeze(1));
+  return oracle::weighted_mean(heads.q.matmul(heads.k.transpose(-2, -1)).exp(), heads.v,
+                               seen.to(at::kDouble));
+}
+
+TEST(Blocks, AWindowIsTheDenseSoftmax) {
+  for (const int64_t n : {1, 7, 32, 33, 101})
+    for (const int64_t back : {0, 2, 31, 33, 70})
+      for (const int64_t ahead : {0, 3, 40}) {
+        const auto heads = random_heads(n);
+        const Context context = {.mask = Mask::from_lengths(at::tensor({n, n / 2}), n)};
+        const auto apart = at::arange(n).unsqueeze(1) - at::arange(n);
+        EXPECT_NEAR_TENSOR(
+            read_window(heads, back, ahead, {}, context).mean(),
+            dense(heads, (apart <= back).logical_and(apart >= -ahead), context.mask.keep),
+            tolerance(at::kDouble))
+            << n << " tokens, " << back << " back, " << ahead << " ahead";
+      }
+}
+
+TEST(Blocks, ABlockReadsAsManyTokensBesideItAsAreAskedFor) {
+  for (const int64_t n : {1, 12, 14})
+    for (const int64_t back : {0, 3, 4, 8})
+      for (const int64_t ahead : {0, 2, 4}) {
+        constexpr int64_t kBlock = 4;
+        const auto heads = random_heads(n);
+        const Context context = {.mask = Mask::from_lengths(at::tensor({n, n / 2}), n)};
+        const auto start = at::arange(n).floor_divide(kBlock).unsqueeze(1) * kBlock,
+                   j = at::arange(n);
+        const auto read = read_blocks(heads.q, heads.k, heads.v,
+                                      block_with_sides(n, kBlock, back, ahead, at::kCPU),
+                                      {.keep = kept_keys(context.mask.keep)}, {}, context);
+        EXPECT_NEAR_TENSOR(read.mean(),
+                           dense(heads, (j >= start - back).logical_and(j < start + kBlock + ahead),
+                                 context.mask.keep),
+                           tolerance(at::kDouble))
+            << n << " tokens, " << back << " before, " << ahead << " after";
+      }
 }
 
 TEST(Blocks, DroppingNeedsARandomKey) {

@@ -72,13 +72,6 @@ Tensor Band::visible(const Reach& reach, const Tensor& keep, at::Device device) 
   return reach(i, j).logical_and(keys(by_token(real)).transpose(-2, -1));
 }
 
-Tensor banded_softmax(const Heads& heads, const Band& band, const Reach& reach,
-                      const Weighing& weighing, Context& context) {
-  const auto visible = band.visible(reach, context.mask.keep, heads.q.device());
-  return band.together(softmax_read(band.queries(heads.q), band.keys(heads.k), band.keys(heads.v),
-                                    visible, weighing, context));
-}
-
 void open_ring(State& state, const Heads& empty, int64_t size) {
   const auto& like = empty.k;
   const int64_t b = like.size(0), h = like.size(1), slots = size + 1;

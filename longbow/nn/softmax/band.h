@@ -35,10 +35,6 @@ struct Band {
   Tensor visible(const Reach& reach, const Tensor& keep, at::Device device) const;
 };
 
-// Softmax attention over the keys within reach; q is scaled already.
-Tensor banded_softmax(const Heads& heads, const Band& band, const Reach& reach,
-                      const Weighing& weighing, Context& context);
-
 // The last `size` keys and values with their positions; slot = position mod size, one more slot for
 // padded tokens.
 void open_ring(State& state, const Heads& empty, int64_t size);

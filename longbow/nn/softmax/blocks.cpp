@@ -2,6 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <numeric>
+
 #include "longbow/core/seed.h"
 
 namespace longbow {
@@ -15,6 +18,18 @@ BlockPairs near_blocks(int64_t tokens, int64_t block, int64_t back, int64_t ahea
       at::arange(blocks, options).unsqueeze(1) + at::arange(first, last + 1, options);
   return {block, block,
           columns.masked_fill(columns >= blocks, -1).clamp_min(-1).view({1, 1, blocks, -1})};
+}
+
+// Blocks of keys are as large as fits into all three.
+BlockPairs block_with_sides(int64_t tokens, int64_t block, int64_t back, int64_t ahead,
+                            at::Device device) {
+  const auto options = at::TensorOptions(at::kLong).device(device);
+  const int64_t size = std::gcd(block, std::gcd(back, ahead));
+  const int64_t rows = (tokens + block - 1) / block, blocks = (tokens + size - 1) / size;
+  const auto columns = (block / size) * at::arange(rows, options).unsqueeze(1) +
+                       at::arange(-back / size, (block + ahead) / size, options);
+  return {block, size,
+          columns.masked_fill(columns >= blocks, -1).clamp_min(-1).view({1, 1, rows, -1})};
 }
 
 BlockPairs one_block(int64_t queries, int64_t keys, at::Device device) {
@@ -37,6 +52,18 @@ PartialSoftmax read_blocks(const Tensor& q, const Tensor& k, const Tensor& v,
   }
   const auto read = block_softmax(q, k, v, pairs, visibility, bias, dropped);
   return PartialSoftmax::of(read.out, read.log_sum);
+}
+
+PartialSoftmax read_window(const Heads& heads, int64_t back, int64_t ahead,
+                           const Weighing& weighing, const Context& context) {
+  constexpr int64_t kLeastBlock = 32;
+  const int64_t n = heads.q.size(2);
+  const int64_t block = std::clamp<int64_t>(std::max({back, ahead, kLeastBlock}), 1, n);
+  const auto blocks = [&](int64_t side) { return (side + block - 1) / block; };
+  return read_blocks(heads.q, heads.k, heads.v,
+                     near_blocks(n, block, blocks(back), blocks(ahead), heads.q.device()),
+                     {.back = back, .ahead = ahead, .keep = kept_keys(context.mask.keep)}, weighing,
+                     context);
 }
 
 }  // namespace longbow
