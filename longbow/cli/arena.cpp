@@ -123,11 +123,12 @@ int compete(const ArenaConfig& config, std::vector<ArenaCell> cells, const std::
     tell(label_of(cells, cell), result);
     record.set(cell, result);
   });
-  measure_alone(cells, options, [&](size_t cell, const Result& result) {
-    info(fmt::format("{}: {} tokens/s alone", label_of(cells, cell),
-                     human_count(result.tokens_per_second)));
-    record.set(cell, result);
-  });
+  if (!command.untimed)
+    measure_alone(cells, options, [&](size_t cell, const Result& result) {
+      info(fmt::format("{}: {} tokens/s alone", label_of(cells, cell),
+                       human_count(result.tokens_per_second)));
+      record.set(cell, result);
+    });
   return record.all_fine() ? 0 : 1;
 }
 
@@ -157,6 +158,7 @@ std::string how_to_continue(const std::string& out, const ArenaCommand& command)
   for (const auto& assignment : command.set) add("--set", assignment);
   add("--device", command.device == ArenaCommand().device ? "" : command.device);
   add("--jobs", command.jobs > 1 ? std::to_string(command.jobs) : "");
+  if (command.untimed) words.push_back("--untimed");
   add("--time-budget", command.time_budget);
   return "everything is saved, continue with: " + command_line(words);
 }

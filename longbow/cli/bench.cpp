@@ -1,5 +1,5 @@
-// Time and memory of one layer over sequence length, always beside fused and naive softmax in the
-// same run.
+// Time and memory of one layer, or of a whole model, over sequence length, always beside softmax in
+// the same run.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -11,6 +11,7 @@
 
 #include "longbow/arena/gate.h"
 #include "longbow/arena/growth.h"
+#include "longbow/arena/placement.h"
 #include "longbow/arena/plan.h"
 #include "longbow/attention/mechanism.h"
 #include "longbow/cli/commands.h"
@@ -21,6 +22,7 @@
 #include "longbow/core/version.h"
 #include "longbow/report/table/grid.h"
 #include "longbow/tensors/meter.h"
+#include "longbow/train/run/throughput.h"
 #ifdef LONGBOW_CUDA
 #include <c10/cuda/CUDAFunctions.h>
 #endif
@@ -148,10 +150,41 @@ double timed(const std::function<void()>& body, at::Device device) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+constexpr const char* kModel = "model";
+
+// The config of --config with the mechanism in its model.
+RunConfig model_with(const Subject& subject, const BenchCommand& command) {
+  auto tree = load_config(command.config);
+  for (const auto& assignment : command.set) assign(tree, assignment);
+  const auto* model = tree.find("model");
+  const auto* objective = tree.find("objective");
+  tree["model"] = arena::placed(subject.options, model ? *model : Node::map(),
+                                objective ? objective->text : "classification")
+                      .model;
+  return read_model_config(tree);
+}
+
+void set_times(Sample& result, const std::vector<double>& times) {
+  result.median = arena::quantile(times, 0.5);
+  result.p20 = arena::quantile(times, 0.2);
+  result.p80 = arena::quantile(times, 0.8);
+}
+
+void time_model(Sample& result, const Subject& subject, const BenchCommand& command) {
+  const auto cost = measured_step(model_with(subject, command), result.length, command.repetitions,
+                                  parse_device(command.device));
+  result.peak_bytes = cost.peak_bytes;
+  set_times(result, cost.seconds);
+}
+
 Sample sample(const Subject& subject, const BenchCommand& command, const std::string& mode,
               int64_t length) {
   Sample result = {.label = subject.label, .mode = mode, .length = length};
   try {
+    if (mode == kModel) {
+      time_model(result, subject, command);
+      return result;
+    }
     Layer layer(subject, command, length);
     if (mode == "decode") layer.prefill();
     const std::function<void()> body = mode == "forward" ? [&] { layer.forward(); }
@@ -162,9 +195,7 @@ Sample sample(const Subject& subject, const BenchCommand& command, const std::st
     result.peak_bytes = static_cast<double>(measure(body, layer.device()).peak_bytes);
     std::vector<double> times;
     for (int64_t i = 0; i < command.repetitions; ++i) times.push_back(timed(body, layer.device()));
-    result.median = arena::quantile(times, 0.5);
-    result.p20 = arena::quantile(times, 0.2);
-    result.p80 = arena::quantile(times, 0.8);
+    set_times(result, times);
     if (mode == "forward") result.error = layer.error(subject);
   } catch (...) {
     const auto failure = failure_of(std::current_exception());
@@ -183,7 +214,7 @@ std::vector<Subject> subjects(const BenchCommand& command) {
     all.push_back({label, node});
   };
   add("softmax", "softmax", "");
-  add("softmax_naive", "softmax", "{form: naive}");
+  if (command.config.empty()) add("softmax_naive", "softmax", "{form: naive}");
   for (const auto& text : command.configured) {
     const auto mechanism = parse_yaml(text, "--mechanism");
     all.push_back({arena::label_of(mechanism), arena::attention_of(mechanism)});
@@ -200,6 +231,13 @@ std::vector<Subject> subjects(const BenchCommand& command) {
 }
 
 void check_modes(const BenchCommand& command) {
+  if (!command.config.empty()) {
+    const auto config = model_with({"softmax", Node::string("softmax")}, command);
+    if (config.objective != "classification")
+      throw UserError(Place{command.config, 0}, "the objective is " + config.objective,
+                      "a model is timed as a classifier of random texts");
+    return;
+  }
   for (const auto& mode : command.modes)
     if (mode != "forward" && mode != "training" && mode != "decode")
       throw UserError(Place{"--modes", 0}, "unknown mode '" + mode + "'",
@@ -255,6 +293,20 @@ std::string shown(const Node* value, const char* format) {
                                     : fmt::format(fmt::runtime(format), as_number(*value, "value"));
 }
 
+// "4.21 (1.7 GiB)", in ms; of a model "12.3 (1.52x, 1.7 GiB)", in steps a second and beside
+// softmax.
+std::string shown(const Sample& s, const std::vector<Sample>& samples) {
+  if (s.status != "ok") return s.status;
+  if (s.mode != kModel)
+    return fmt::format("{:.3g} ({})", 1e3 * s.median, human_bytes(s.peak_bytes));
+  const auto softmax = std::ranges::find_if(samples, [&](const Sample& other) {
+    return other.label == "softmax" && other.length == s.length && other.status == "ok";
+  });
+  const auto ratio =
+      softmax == samples.end() ? "" : fmt::format("{:.2f}x, ", softmax->median / s.median);
+  return fmt::format("{:.3g} ({}{})", 1 / s.median, ratio, human_bytes(s.peak_bytes));
+}
+
 void print_table(const std::vector<Sample>& samples, const Node& growth, const std::string& mode) {
   reporting::Grid grid = {.columns = {"mechanism"}};
   for (const auto& s : samples)
@@ -266,16 +318,16 @@ void print_table(const std::vector<Sample>& samples, const Node& growth, const s
     auto& cells = grid.rows.emplace_back();
     cells.push_back({label});
     for (const auto& s : samples)
-      if (s.mode == mode && s.label == label)
-        cells.push_back({s.status == "ok"
-                             ? fmt::format("{:.3g} ({})", 1e3 * s.median, human_bytes(s.peak_bytes))
-                             : s.status});
+      if (s.mode == mode && s.label == label) cells.push_back({shown(s, samples)});
     cells.push_back({shown(row.find("time_exponent"), "{:.2f}")});
     cells.push_back({shown(row.find("memory_exponent"), "{:.2f}")});
     cells.push_back({shown(row.find("crossover_length"), "{:.0f}")});
     cells.resize(grid.columns.size());
   }
-  fmt::print("\n{}: median ms (peak memory)\n{}", mode, reporting::console_grid(grid));
+  fmt::print("\n{}: {}\n{}", mode,
+             mode == kModel ? "training steps per second (beside softmax, peak memory)"
+                            : "median ms (peak memory)",
+             reporting::console_grid(grid));
 }
 
 }  // namespace
@@ -294,9 +346,11 @@ int run(const BenchCommand& command) {
                             {"width", Node::integer(command.width)},
                             {"heads", Node::integer(command.heads)},
                             {"repetitions", Node::integer(command.repetitions)}});
+  if (!command.config.empty()) context["config"] = Node::string(command.config);
   std::vector<Sample> samples;
   Node growth = Node::list();
-  for (const auto& mode : command.modes) {
+  const auto modes = command.config.empty() ? command.modes : std::vector<std::string>{kModel};
+  for (const auto& mode : modes) {
     for (const auto& subject : subjects(command)) {
       const auto promises = mechanism_of(subject.options).promises(options_of(subject.options));
       if (mode == "decode" && !promises.decode) continue;

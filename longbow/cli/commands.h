@@ -89,6 +89,7 @@ struct ArenaCommand {
   std::vector<std::string> mechanisms, tasks, set;
   int64_t seeds = 0;  // 0 = as the config says
   int64_t jobs = 1;
+  bool untimed = false;     // cells that were trained side by side have no throughput
   std::string time_budget;  // 90s, 45m, 1.5h; empty = as the config says
   bool resume = false;      // an arena always goes on where it stopped
 };
@@ -99,6 +100,8 @@ struct BenchCommand {
   std::vector<std::string> configured;  // maps with options, as an arena has them
   std::vector<int64_t> lengths = {256, 512, 1024, 2048, 4096};
   std::vector<std::string> modes = {"forward", "training"};
+  std::string config;  // a run config whose model is timed as a whole; empty: a layer is
+  std::vector<std::string> set;
   std::string dtype = "float32", device = "cpu", json;
   int64_t batch = 1, tokens = 0, width = 256, heads = 4, repetitions = 7;
 };

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "longbow/cli/commands.h"
+#include "longbow/cli/threads.h"
 #include "longbow/core/error.h"
 
 namespace longbow::cli {
@@ -52,6 +53,27 @@ inline CLI::Validator between(int64_t least, int64_t most) {
 }
 inline CLI::Validator at_least(int64_t least) {
   return between(least, std::numeric_limits<int64_t>::max());
+}
+
+inline void add_threads(CLI::App* sub) {
+  sub->add_option_function<int64_t>(
+         "--threads", set_threads,
+         "CPU threads for computation [default OMP_NUM_THREADS, or one per core]")
+      ->check(between(1, kMostThreads));
+}
+inline void add_device(CLI::App* sub, std::string& device) {
+  sub->add_option("--device", device, "cpu, cuda, or cuda:N for the GPU number N from 0")
+      ->capture_default_str();
+  add_threads(sub);
+}
+inline void add_progress(CLI::App* sub, std::string& progress) {
+  sub->add_option("--progress", progress,
+                  "auto (a bar on a terminal, otherwise lines), bar, plain, json or off")
+      ->capture_default_str();
+}
+inline void add_set(CLI::App* sub, std::vector<std::string>& set) {
+  sub->add_option("--set", set, "KEY=VALUE overrides the config; may be repeated")
+      ->allow_extra_args(false);
 }
 
 }  // namespace longbow::cli

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "longbow/cli/commands.h"
+#include "longbow/cli/compare_flags.h"
 #include "longbow/cli/failure.h"
 #include "longbow/cli/flags.h"
 #include "longbow/cli/memory_guard.h"
@@ -33,27 +34,6 @@
 
 namespace longbow::cli {
 namespace {
-
-void add_threads(CLI::App* sub) {
-  sub->add_option_function<int64_t>(
-         "--threads", set_threads,
-         "CPU threads for computation [default OMP_NUM_THREADS, or one per core]")
-      ->check(between(1, kMostThreads));
-}
-void add_device(CLI::App* sub, std::string& device) {
-  sub->add_option("--device", device, "cpu, cuda, or cuda:N for the GPU number N from 0")
-      ->capture_default_str();
-  add_threads(sub);
-}
-void add_progress(CLI::App* sub, std::string& progress) {
-  sub->add_option("--progress", progress,
-                  "auto (a bar on a terminal, otherwise lines), bar, plain, json or off")
-      ->capture_default_str();
-}
-void add_set(CLI::App* sub, std::vector<std::string>& set) {
-  sub->add_option("--set", set, "KEY=VALUE overrides the config; may be repeated")
-      ->allow_extra_args(false);
-}
 
 void declare_table(CLI::App& app, Action& action) {
   static ListCommand list;
@@ -204,70 +184,6 @@ void declare_asking(CLI::App& app, Action& action) {
   add_device(sub, predict.device);
   add_examples(sub, {"predict runs/listops", "predict runs/listops --file inputs.txt --json",
                      "predict runs/recall --split test --limit 3"});
-}
-
-void declare_comparing(CLI::App& app, Action& action) {
-  static ArenaCommand arena;
-  auto* sub = declare(app, action, "arena",
-                      "Compare mechanisms on tasks; continues where it stopped", arena);
-  sub->add_option("config", arena.config, "YAML or JSON file; `longbow describe arena`")
-      ->required();
-  sub->add_option("--mechanisms", arena.mechanisms, "only these labels, separated by commas")
-      ->delimiter(',');
-  sub->add_option("--tasks", arena.tasks, "only these tasks, separated by commas")->delimiter(',');
-  sub->add_option("--seeds", arena.seeds, "seeds 1 … N instead of the config's")
-      ->check(at_least(1));
-  sub->add_option("--out", arena.out, "folder [default runs/NAME]");
-  sub->add_flag("--resume", arena.resume, "continue an interrupted arena, which is the default");
-  sub->add_option("--jobs", arena.jobs,
-                  "cells trained side by side; their throughput is measured alone afterwards")
-      ->check(between(1, 64))
-      ->capture_default_str();
-  sub->add_option("--time-budget", arena.time_budget,
-                  "for the whole arena, as 90s, 45m or 1.5h: sets train.max_seconds of every cell");
-  add_set(sub, arena.set);
-  add_device(sub, arena.device);
-  add_progress(sub, arena.progress);
-  add_examples(sub, {"arena configs/quick.yaml --out runs/quick",
-                     "arena configs/quick.yaml --mechanisms softmax,linear --tasks recall",
-                     "arena configs/zoo.yaml --device cuda --jobs 4 --time-budget 20m"});
-
-  static BenchCommand bench;
-  sub = declare(app, action, "bench",
-                "Time and memory at several lengths, next to fused and naive softmax", bench);
-  sub->add_option("--mechanisms", bench.mechanisms, "names separated by commas [default all]")
-      ->delimiter(',');
-  sub->add_option("--mechanism", bench.configured,
-                  "one with options, {name: linformer, rank: 64, label: k 64}; may be repeated")
-      ->allow_extra_args(false);
-  sub->add_option("--lengths", bench.lengths, "lengths in tokens, separated by commas")
-      ->delimiter(',')
-      ->check(at_least(1))
-      ->capture_default_str();
-  sub->add_option("--modes", bench.modes, "forward, training, decode; separated by commas")
-      ->delimiter(',')
-      ->capture_default_str();
-  sub->add_option("--dtype", bench.dtype, "float32, bfloat16 or float64")->capture_default_str();
-  sub->add_option("--batch", bench.batch, "sequences at once")
-      ->check(at_least(1))
-      ->capture_default_str();
-  sub->add_option("--tokens", bench.tokens,
-                  "tokens at once, instead of --batch: fewer sequences where they are longer")
-      ->check(at_least(1));
-  sub->add_option("--width", bench.width, "model width in channels")
-      ->check(at_least(1))
-      ->capture_default_str();
-  sub->add_option("--heads", bench.heads, "attention heads")
-      ->check(at_least(1))
-      ->capture_default_str();
-  sub->add_option("--repetitions", bench.repetitions,
-                  "timed runs after a warm-up; their median is shown, in ms")
-      ->check(at_least(1))
-      ->capture_default_str();
-  sub->add_option("--json", bench.json, "write the numbers to this file");
-  add_device(sub, bench.device);
-  add_examples(sub, {"bench --mechanisms linear,linformer --lengths 512,1024,2048",
-                     "bench --mechanism '{name: linformer, rank: 32}' --tokens 16384"});
 }
 
 void declare_showing(CLI::App& app, Action& action) {

@@ -259,6 +259,11 @@ TEST(ArenaCommand, CellsSideBySideScoreTheSameAndAreTimedAlone) {
   ASSERT_EQ(here.run(arena()).code, 0);
   const auto alone = cells(here);
   std::filesystem::remove_all(here.path("out"));
+  ASSERT_EQ(here.run(arena({"--jobs", "2", "--untimed"})).code, 0);
+  for (const auto* name : {"linear", "local 4"}) {
+    EXPECT_EQ(cells(here).at(name).at("shared"), true);
+    EXPECT_TRUE(cells(here).at(name).at("tokens_per_second").is_null());
+  }
   const auto outcome = here.run(arena({"--jobs", "2"}));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   auto beside = cells(here);

@@ -35,6 +35,29 @@ TEST(BenchCommand, TakesOptionsAndANumberOfTokens) {
             "longbow: --mechanism:1: unknown mechanism 'linformr'; did you mean 'linformer'?\n");
 }
 
+TEST(BenchCommand, TimesAWholeModel) {
+  const Workspace here;
+  const std::string config =
+      "task: recall\nmodel: {width: 16, layers: 1}\ntrain: {batch_size: 2}\n";
+  here.write("run.yaml", config);
+  const auto outcome = here.run(bench("32,64", {"--mechanisms", "linear", "--config", "run.yaml"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("training steps per second"), std::string::npos);
+  EXPECT_NE(outcome.out.find("(1.00x, "), std::string::npos) << outcome.out;
+  const auto result = json::parse(here.read("bench.json"));
+  EXPECT_EQ(result.at("context").at("config"), "run.yaml");
+  ASSERT_EQ(result.at("benchmarks").size(), 4u);
+  for (const auto& row : result.at("benchmarks")) {
+    EXPECT_EQ(row.at("mode"), "model");
+    EXPECT_EQ(row.at("status"), "ok") << row.at("reason");
+    EXPECT_GT(row.at("real_time").get<double>(), 0);
+  }
+  here.write("run.yaml", replaced(config, "recall", "markov"));
+  EXPECT_EQ(here.run(bench("32", {"--config", "run.yaml"})).err,
+            "longbow: run.yaml: the objective is causal_lm; a model is timed as a classifier of "
+            "random texts\n");
+}
+
 TEST(BenchCommand, WritesTheDocumentedForm) {
   const Workspace here;
   const auto outcome = here.run(

@@ -5,6 +5,8 @@
 #include <chrono>
 
 #include "longbow/core/interruption.h"
+#include "longbow/core/seed.h"
+#include "longbow/tensors/meter.h"
 #include "longbow/train/run/run_task.h"
 #include "longbow/train/step/feed.h"
 #include "longbow/train/step/step.h"
@@ -19,51 +21,92 @@ double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Training steps on fresh batches, and the tokens in them.
+// Training steps on fresh batches; the rate is zero, so that no weight runs away.
 class Steps {
  public:
-  Steps(const RunConfig& config, at::Device device)
+  Steps(const RunConfig& config, const Splits& splits, at::Device device)
       : config_(config),
-        splits_(load_splits(config)),
-        task_(make_task(config, splits_, device)),
+        task_(make_task(config, splits, device)),
         feed_(task_->splits().train,
               Sampler(lengths_of(*task_->splits().train), config.train.sampler, config.seed),
               config.train.loader, config.train.resident, device),
         step_(*task_, step_config(config)) {}
 
-  // At least so many steps and so many seconds; tokens per second of them.
-  double run(int64_t at_least, double seconds) {
-    const double start = seconds_now();
+  // Real tokens of the step, which may still be under way.
+  double run() {
+    check_interruption();
+    std::vector<Batch> batches;
     double tokens = 0;
-    for (int64_t i = 0; i < at_least || seconds_now() - start < seconds; ++i) {
-      check_interruption();
-      std::vector<Batch> batches;
-      for (int64_t b = 0; b < config_.train.accumulate; ++b) {
-        batches.push_back(feed_.next());
-        tokens += static_cast<double>(batches.back().real_tokens);
-      }
-      step_.run(batches, done_ * config_.train.accumulate, /*learning_rate=*/0);
-      ++done_;
+    for (int64_t b = 0; b < config_.train.accumulate; ++b) {
+      batches.push_back(feed_.next());
+      tokens += static_cast<double>(batches.back().real_tokens);
     }
-    (void)step_.sums().at("loss").item<double>();  // waits for the device
-    return tokens / (seconds_now() - start);
+    step_.run(batches, done_++ * config_.train.accumulate, /*learning_rate=*/0);
+    return tokens;
   }
+  void wait() const { (void)step_.sums().at("loss").item<double>(); }
 
  private:
   const RunConfig& config_;
-  Splits splits_;
   std::unique_ptr<Task> task_;
   Feed feed_;
   Step step_;
   int64_t done_ = 0;
 };
 
+// Tokens per second of at least so many steps and so many seconds.
+double rate_of(Steps& steps, int64_t at_least, double seconds) {
+  const double start = seconds_now();
+  double tokens = 0;
+  for (int64_t i = 0; i < at_least || seconds_now() - start < seconds; ++i) tokens += steps.run();
+  steps.wait();
+  return tokens / (seconds_now() - start);
+}
+
+// Bytes of random texts in two classes.
+Splits random_texts(int64_t samples, int64_t length) {
+  constexpr int64_t kVocabulary = 257, kClasses = 2;
+  auto data = std::make_shared<MemoryDataset>(MemoryDataset::Targets::one_class);
+  for (int64_t i = 0; i < samples; ++i) {
+    auto stream = Stream(1, "bench").at(static_cast<uint64_t>(i));
+    std::vector<int32_t> tokens(static_cast<size_t>(length));
+    for (auto& token : tokens) token = 1 + static_cast<int32_t>(stream.below(kVocabulary - 1));
+    const auto answer = static_cast<int32_t>(i % kClasses);
+    data->add(tokens, std::span(&answer, 1));
+  }
+  Splits splits = {.vocabulary = kVocabulary, .classes = kClasses};
+  set_splits(splits, data, data, data);
+  return splits;
+}
+
 }  // namespace
 
 double measured_throughput(const RunConfig& config, at::Device device) {
-  Steps steps(config, device);
-  (void)steps.run(kWarm, kWarmSeconds);
-  return steps.run(kTimed, kSeconds);
+  Steps steps(config, load_splits(config), device);
+  (void)rate_of(steps, kWarm, kWarmSeconds);
+  return rate_of(steps, kTimed, kSeconds);
+}
+
+StepCost measured_step(const RunConfig& config, int64_t length, int64_t repetitions,
+                       at::Device device) {
+  TORCH_CHECK(config.objective == "classification", "a model is timed as a classifier");
+  auto timed = config;
+  timed.model["max_length"] = Node::integer(length);
+  timed.train.sampler.batch_tokens = 0;
+  timed.train.sampler.bucket = 1;
+  timed.train.sampler.lengths.clear();
+  Steps steps(timed, random_texts(timed.train.sampler.batch_size, length), device);
+  StepCost cost;
+  cost.peak_bytes = static_cast<double>(measure([&] { steps.run(); }, device).peak_bytes);
+  for (int64_t i = 0; i < 3; ++i) steps.run();  // a GPU captures the step in the first of them
+  steps.wait();
+  for (int64_t i = 0; i < repetitions; ++i) {
+    const double start = seconds_now();
+    steps.run();
+    steps.wait();
+    cost.seconds.push_back(seconds_now() - start);
+  }
+  return cost;
 }
 
 }  // namespace longbow

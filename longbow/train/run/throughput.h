@@ -1,10 +1,20 @@
 #pragma once
+// What training steps cost, without evaluation and without files.
 #include "longbow/train/run/run_config.h"
 
 namespace longbow {
 
-// Real tokens per second of training steps alone: no evaluation, nothing written. Steps are taken
-// until the device is warm, then timed for some seconds.
+// Real tokens per second of steps on the training split. Steps are taken until the device is warm,
+// then timed for some seconds.
 double measured_throughput(const RunConfig& config, at::Device device);
+
+// One step on a full batch of random samples that are all of one length.
+struct StepCost {
+  std::vector<double> seconds;  // of each repetition
+  double peak_bytes = 0;        // above weights and data
+};
+// The objective must be classification.
+StepCost measured_step(const RunConfig& config, int64_t length, int64_t repetitions,
+                       at::Device device);
 
 }  // namespace longbow
