@@ -60,26 +60,6 @@ Tensor Convolution::operator()(const Tensor& x, int64_t stride) const {
   return at::conv1d(x.transpose(1, 2), weight, bias, stride).transpose(1, 2);
 }
 
-Tower::Tower(const Site& site, const EncoderConfig& config) {
-  check_attention(config);
-  shared_ = register_module("shared", std::make_shared<Shared>());
-  auto own = site;
-  own.layers = config.layers;
-  own.shape.max_length = config.max_length;
-  own.shared = shared_;
-  layers_ = register_module("layers", std::make_shared<Stack>(blocks_of(config, own), shared_));
-}
-
-Tensor Tower::operator()(const Tensor& x, const Mask& mask, Context& context) {
-  Context inner = context;
-  inner.mask = mask;
-  inner.positions = Tensor();
-  inner.carry.clear();
-  const auto y = (*layers_)(x, inner);
-  context.loss = inner.loss;
-  return y;
-}
-
 Canine::Canine(const CanineConfig& config, uint64_t seed) : config_(config) {
   const auto& encoder = config.encoder;
   const int64_t width = encoder.width, longest = encoder.max_length;

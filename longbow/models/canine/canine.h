@@ -1,5 +1,5 @@
 #pragma once
-#include "longbow/models/encoder/encoder.h"
+#include "longbow/models/encoder/tower.h"
 #include "longbow/nn/contract/linear.h"
 #include "longbow/nn/layers/layer_norm.h"
 
@@ -56,17 +56,6 @@ class Convolution : public Part {
   Convolution(const Site& site, int64_t in, int64_t out, int64_t kernel);
   Tensor operator()(const Tensor& x, int64_t stride) const;
   Tensor weight, bias;  // [out, in, kernel], [out]
-};
-
-// Blocks that share what is theirs to share, with nothing carried in or out.
-class Tower : public Part {
- public:
-  Tower(const Site& site, const EncoderConfig& config);
-  Tensor operator()(const Tensor& x, const Mask& mask, Context& context);
-
- private:
-  std::shared_ptr<Shared> shared_;
-  std::shared_ptr<Stack> layers_;
 };
 
 struct CanineOutput {
