@@ -29,6 +29,7 @@
 #include "longbow/core/error.h"
 #include "longbow/core/fields.h"
 #include "longbow/core/interruption.h"
+#include "longbow/core/leave.h"
 #include "longbow/core/utf8.h"
 #include "longbow/core/version.h"
 
@@ -397,7 +398,7 @@ int main(int argc, char** argv) {
   declare_score(app, action);
   declare_tokenizer(app, action);
   declare_folders(app, action);
-  return guarded([&] {
+  longbow::leave(guarded([&] {
     check_command(app, argc, argv);
     try {
       app.parse(argc, argv);
@@ -408,5 +409,5 @@ int main(int argc, char** argv) {
       return code == 0 ? 0 : 2;
     }
     return action();
-  });
+  }));
 }

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 #ifdef LONGBOW_TEST_TORCH
 #include <ATen/Context.h>
+
+#include "longbow/core/leave.h"
 #endif
 
 int main(int argc, char** argv) {
@@ -10,6 +12,8 @@ int main(int argc, char** argv) {
   // shows.
   at::globalContext().setDeterministicAlgorithms(true, false);
   at::globalContext().setDeterministicFillUninitializedMemory(true);
-#endif
+  longbow::leave(RUN_ALL_TESTS());
+#else
   return RUN_ALL_TESTS();
+#endif
 }
