@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 
 #include "longbow/arena/placement.h"
 #include "longbow/attention/mechanism.h"
@@ -175,12 +176,14 @@ std::vector<ArenaCell> plan(const ArenaConfig& arena, const ArenaChoice& choice)
     seeds.clear();
     for (int64_t seed = 1; seed <= choice.seeds; ++seed) seeds.push_back(seed);
   }
+  std::map<std::string, Node> bases;
+  for (const auto& [task, own] : arena.tasks.entries) bases[task] = load_base(own);
   std::vector<ArenaCell> cells;
   for (const auto& [task, own] : arena.tasks.entries)
     for (size_t m = 0; m < labels.size(); ++m)
       for (const auto seed : seeds) {
         if (!wanted(choice.tasks, task) || !wanted(choice.mechanisms, labels[m])) continue;
-        auto tree = merged(arena.common, own);
+        auto tree = merged(merged(bases.at(task), arena.common), without_base(own));
         if (!tree.find("task")) {
           tree["task"] = Node::string(task);
           tree["task"].place = own.place;

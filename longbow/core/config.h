@@ -56,6 +56,10 @@ Node parse_json(const std::string& text,
                 const std::string& name);  // strict JSON, for files that programs wrote
 // Reads a file and the file its `base:` names (relative to it), the nearer one winning key by key.
 Node load_config(const std::string& path);
+// The same for a map inside a file: what its `base:` names, or an empty map, and what it has
+// itself.
+Node load_base(const Node& node);
+Node without_base(Node node);
 // `over` wins; maps merge key by key, everything else is replaced. A map with another `name:`
 // replaces whole, so the options of one mechanism never leak into another. (Whole configs, as
 // `base:` stacks them, merge by key.)

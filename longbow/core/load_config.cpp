@@ -59,27 +59,32 @@ Node parse_config(const std::string& text, const std::string& path) {
   return node;
 }
 
-Node load(const std::string& path, const std::string& text, std::vector<fs::path> chain) {
-  auto node = parse_config(text, path);
-  const Node* named = node.find("base");
-  if (!named) return node;
-  auto base = as_string(*named, "base");
+Node load(const std::string& path, const std::string& text, std::vector<fs::path> chain);
+
+// What `named`, in the file `path`, calls its base; `chain` are the files that led here.
+Node load_named(const Node& named, const std::string& path, std::vector<fs::path> chain) {
+  auto base = as_string(named, "base");
   auto base_path = (fs::path(path).parent_path() / base).string();
   chain.push_back(identity(path));
   if (std::find(chain.begin(), chain.end(), identity(base_path)) != chain.end())
-    throw UserError(named->place, fmt::format("base {} leads back to itself", quote(base)),
+    throw UserError(named.place, fmt::format("base {} leads back to itself", quote(base)),
                     "remove one `base:`");
-  auto place = named->place;
-  std::erase_if(node.entries, [](const auto& entry) { return entry.first == "base"; });
   std::string base_text;
   try {
     base_text = read_config(base_path);
   } catch (const UserError& error) {
-    throw UserError(place, fmt::format("base {}", error.what()),
+    throw UserError(named.place, fmt::format("base {}", error.what()),
                     "the path is relative to this file");
   }
-  auto under = load(base_path, base_text, std::move(chain));
-  merge_entries(under, node);
+  return load(base_path, base_text, std::move(chain));
+}
+
+Node load(const std::string& path, const std::string& text, std::vector<fs::path> chain) {
+  auto node = parse_config(text, path);
+  const Node* named = node.find("base");
+  if (!named) return node;
+  auto under = load_named(*named, path, std::move(chain));
+  merge_entries(under, without_base(node));
   under.place = node.place;
   return under;
 }
@@ -98,6 +103,16 @@ std::vector<std::string> split_key(const std::string& key) {
 
 Node load_config(const std::string& path) {
   return load(path, read_config(path), {});
+}
+
+Node load_base(const Node& node) {
+  const Node* named = node.find("base");
+  return named ? load_named(*named, named->place.file, {}) : Node::map();
+}
+
+Node without_base(Node node) {
+  std::erase_if(node.entries, [](const auto& entry) { return entry.first == "base"; });
+  return node;
 }
 
 Node merged(const Node& under, const Node& over) {

@@ -4,6 +4,8 @@
 
 #include <filesystem>
 
+#include "longbow/core/file.h"
+
 namespace longbow::arena {
 namespace {
 
@@ -34,6 +36,24 @@ TEST(ArenaPlan, WhatAMechanismCannotLearnIsRefusedInItsCell) {
   EXPECT_EQ(cells[1].refusal, "fnet is not causal");
   EXPECT_EQ(cells[2].refusal, "");
   EXPECT_EQ(cells[2].sites, std::vector<std::string>{"encoder"});
+}
+
+TEST(ArenaPlan, ATaskMayHaveABase) {
+  const auto folder = std::filesystem::path(testing::TempDir()) / "longbow_arena_base";
+  std::filesystem::create_directories(folder / "runs");
+  write_file((folder / "runs/words.yaml").string(),
+             "task: markov\nmodel: {width: 8, layers: 3}\ntrain: {max_steps: 7, batch_size: 5}\n");
+  write_file((folder / "arena.yaml").string(),
+             "common: {model: {width: 16}, train: {max_steps: 9}}\n"
+             "tasks: {words: {base: runs/words.yaml, train: {batch_size: 6}}}\n"
+             "mechanisms: [linear]\n");
+  const auto cells = plan(read<ArenaConfig>(load_config((folder / "arena.yaml").string())), {});
+  ASSERT_EQ(cells.size(), 1u);
+  EXPECT_EQ(cells[0].config.task, "markov");
+  EXPECT_EQ(cells[0].config.train.sampler.batch_size, 6) << "its own";
+  EXPECT_EQ(cells[0].config.train.max_steps, 9) << "of all tasks";
+  EXPECT_EQ(as_integer(*cells[0].config.model.find("width"), ""), 16);
+  EXPECT_EQ(as_integer(*cells[0].config.model.find("layers"), ""), 3) << "of the base";
 }
 
 TEST(ArenaPlan, EveryCellGetsAnEqualShareOfTheTime) {
