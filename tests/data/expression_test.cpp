@@ -31,6 +31,21 @@ TEST(Expression, HasTheValueOfTheDefinition) {
   for (const auto& known : kKnown) EXPECT_EQ(parse(known.text).value(), known.value) << known.text;
 }
 
+TEST(Expression, ToADepthItLeavesOutWhatIsDeeper) {
+  const auto to = [](const std::string& text, int64_t depth) {
+    return value_to_depth(parse(text).tokens(), depth);
+  };
+  const auto* nested = "( ( ( [MAX 2 ) ( ( ( [SM 3 ) ( ( ( [MIN 8 ) 7 ) ] ) ) ] ) ) ] )";
+  EXPECT_EQ(to(nested, 1), 2);
+  EXPECT_EQ(to(nested, 2), 3);
+  EXPECT_EQ(to(nested, 3), 2) << "3 + 7 is 0 modulo 10";
+  EXPECT_EQ(to("( ( ( [SM ( ( ( [MAX 2 ) 9 ) ] ) ) ( ( ( [MIN 5 ) 3 ) ] ) ) ] )", 1), std::nullopt);
+  for (const auto& known : kKnown) EXPECT_EQ(to(known.text, 10), known.value) << known.text;
+  auto cut = parse(nested).tokens();
+  cut.resize(4);  // [MAX 2 [SM 3
+  EXPECT_EQ(value_to_depth(cut, 9), 3);
+}
+
 TEST(Expression, IsWrittenAsItWasRead) {
   for (const auto& known : kKnown) EXPECT_EQ(parse(known.text).text(), known.text);
 }

@@ -24,11 +24,13 @@ TEST(Baselines, AreLearntOnTrainAndScoredOnTest) {
   splits.train = expressions({{kMin, 1}, {kMin, 1}, {kMin, 4}, {kMax, 9}, {kMax, 9}, {kMax, 9}});
   splits.test = expressions({{kMin, 1}, {kMin, 4}, {kMax, 9}, {kMax, 1}, {kMedian, 0}});
   const auto rows = baselines({.name = "listops"}, "classification", splits);
-  ASSERT_EQ(rows.size(), 2u);
+  ASSERT_EQ(rows.size(), 6u);
   EXPECT_EQ(rows[0].name, "majority class");
   EXPECT_DOUBLE_EQ(rows[0].score, 1.0 / 5) << "always 9";
   EXPECT_EQ(rows[1].name, "root operator only");
   EXPECT_DOUBLE_EQ(rows[1].score, 3.0 / 5) << "1 for MIN, 9 for MAX, 0 for what was never seen";
+  EXPECT_EQ(rows[2].name, "operators to depth 1");
+  EXPECT_DOUBLE_EQ(rows[2].score, 1.0 / 5) << "all of them are 0";
 }
 
 TEST(Baselines, ThereAreNoneWhereNoneIsHonest) {

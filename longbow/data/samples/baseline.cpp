@@ -17,19 +17,27 @@ int32_t most_frequent(const Counts& counts) {
 }  // namespace
 
 double majority_accuracy(const Splits& splits, const std::function<int(const Sample&)>& clue) {
-  const auto each = [&](const Dataset& data, const auto& visit) {
+  return answer_accuracy(
+      splits, [](const Sample&) { return std::nullopt; }, clue);
+}
+
+double answer_accuracy(const Splits& splits,
+                       const std::function<std::optional<int>(const Sample&)>& answer,
+                       const std::function<int(const Sample&)>& clue) {
+  const auto each = [](const Dataset& data, const auto& visit) {
     for (int64_t i = 0; i < data.size(); ++i) {
       const auto sample = data.get(i);
-      const int known = clue(sample);
       for (const auto target : sample.targets)
-        if (target != kIgnore) visit(known, target);
+        if (target != kIgnore) visit(sample, target);
     }
   };
   std::map<int, Counts> counts;
-  each(*splits.train, [&](int known, int32_t target) { ++counts[known][target]; });
+  each(*splits.train,
+       [&](const Sample& sample, int32_t target) { ++counts[clue(sample)][target]; });
   int64_t right = 0, all = 0;
-  each(*splits.test, [&](int known, int32_t target) {
-    right += most_frequent(counts[known]) == target;
+  each(*splits.test, [&](const Sample& sample, int32_t target) {
+    const auto known = answer(sample);
+    right += (known ? *known : most_frequent(counts[clue(sample)])) == target;
     ++all;
   });
   return all == 0 ? 0 : static_cast<double>(right) / static_cast<double>(all);

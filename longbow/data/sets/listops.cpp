@@ -141,9 +141,21 @@ int root_operator(const Sample& sample) {
 }
 
 DataSource listops_data_set() {
-  const auto baselines = [](const DataConfig&, const Splits& splits) -> std::vector<Baseline> {
-    return {{"root operator only", "the most frequent class given the outermost operator",
-             "accuracy", true, majority_accuracy(splits, root_operator)}};
+  const auto baselines = [](const DataConfig&, const Splits& splits) {
+    std::vector<Baseline> rows = {{"root operator only",
+                                   "the most frequent class given the outermost operator",
+                                   "accuracy", true, majority_accuracy(splits, root_operator)}};
+    for (const int64_t depth : {1, 2, 3, 4})
+      rows.push_back(
+          {fmt::format("operators to depth {}", depth),
+           fmt::format("the value with deeper operators left out{}",
+                       depth == 1 ? ": the digits beside the root" : ""),
+           "accuracy", true,
+           answer_accuracy(
+               splits,
+               [depth](const Sample& sample) { return value_to_depth(sample.tokens, depth); },
+               root_operator)});
+    return rows;
   };
   return data_source<ListOpsConfig>(
       {.name = "listops",

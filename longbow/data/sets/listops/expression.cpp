@@ -179,6 +179,27 @@ int Expression::value() const {
   return open.front().ranked(0);
 }
 
+std::optional<int> value_to_depth(std::span<const int32_t> tokens, int64_t depth) {
+  std::vector<Arguments> open(1);
+  const auto seen = [&] { return std::ssize(open) <= depth + 1; };
+  const auto close = [&] {
+    const auto ended = open.back();
+    const bool counts = seen() && ended.count > 0;
+    open.pop_back();
+    if (counts) open.back().add(ended.apply());
+  };
+  for (const auto token : tokens) {
+    if (is_operator(static_cast<uint8_t>(token)))
+      open.push_back({.operation = static_cast<uint8_t>(token)});
+    else if (token == kClose)
+      close();
+    else if (seen())
+      open.back().add(token - kZero);
+  }
+  while (open.size() > 1) close();
+  return open.front().count > 0 ? std::optional(open.front().ranked(0)) : std::nullopt;
+}
+
 std::string Expression::text() const {
   const auto counts = argument_counts(symbols);
   std::string text;

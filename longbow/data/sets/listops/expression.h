@@ -5,6 +5,7 @@
 // order,
 // `[MAX 2 9 ]`, and a symbol is its token id.
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,6 +36,11 @@ struct Expression {
 // Reads the parenthesised form, blanks of any number between symbols; anything else is a UserError
 // at `place`.
 Expression parse_expression(std::string_view text, const Place& place);
+
+// The value by operators that are nested at most so deep, the root at 1: those below are left out,
+// and so is one that has no argument left. None where that leaves nothing. The right end of the
+// expression may be cut off.
+std::optional<int> value_to_depth(std::span<const int32_t> tokens, int64_t depth);
 
 // The inverse of Expression::tokens(); tokens that are no expression are a UserError.
 Expression expression_of(std::span<const int32_t> tokens);
