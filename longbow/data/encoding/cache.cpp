@@ -1,11 +1,15 @@
 #include "longbow/data/encoding/cache.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdlib>
+#include <random>
 #include <regex>
 #include <system_error>
 
 #include "longbow/core/error.h"
+#include "longbow/core/folder.h"
 
 namespace longbow {
 namespace {
@@ -13,6 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kCard = "cache.json";
+constexpr size_t kKeyDigits = 24;
 
 // DATA-KEY, or DATA-KEY.NUMBER.draft.
 bool is_ours(const std::string& name) {
@@ -34,6 +39,29 @@ CachedData described(const fs::path& folder) {
   return entry;
 }
 
+void build(const std::string& folder, const std::function<void(const std::string& draft)>& fill) {
+  std::random_device random;  // writers may be on several machines
+  const auto draft = folder + fmt::format(".{:08x}{:08x}.draft", random(), random());
+  make_folder(draft);
+  try {
+    fill(draft);
+  } catch (...) {
+    fs::remove_all(draft);
+    throw;
+  }
+  std::error_code failure;
+  fs::rename(draft, folder, failure);
+  if (!failure) return;
+  fs::remove_all(draft);
+  if (!fs::exists(fs::path(folder) / kCard))
+    throw UserError(Place{folder, 0}, "cannot be written", failure.message());
+}
+
+void note_use(const std::string& folder) {
+  std::error_code read_only;  // then its age is that of its making
+  fs::last_write_time(fs::path(folder) / kCard, fs::file_time_type::clock::now(), read_only);
+}
+
 }  // namespace
 
 std::string cache_folder(const std::string& given) {
@@ -51,6 +79,14 @@ std::string cache_folder(const std::string& given) {
       .string();
 }
 
+std::string cached_folder(const std::string& cache, const std::string& name, const std::string& key,
+                          const std::function<void(const std::string& draft)>& fill) {
+  const auto folder = (fs::path(cache) / (name + "-" + key.substr(0, kKeyDigits))).string();
+  if (!fs::exists(fs::path(folder) / kCard)) build(folder, fill);
+  note_use(folder);
+  return folder;
+}
+
 std::vector<CachedData> cached_data(const std::string& folder) {
   std::vector<CachedData> all;
   std::error_code missing;
@@ -66,11 +102,6 @@ void remove_cached_data(const std::string& folder, const std::string& name) {
   if (!is_ours(name) || !fs::is_directory(path))
     throw UserError("the cache has no entry '" + name + "'", "`longbow data cache` lists them");
   fs::remove_all(path);
-}
-
-void note_use(const std::string& entry) {
-  std::error_code read_only;  // then its age is that of its making
-  fs::last_write_time(fs::path(entry) / kCard, fs::file_time_type::clock::now(), read_only);
 }
 
 }  // namespace longbow

@@ -1,7 +1,8 @@
 #pragma once
-// The folder in which encoded data sets are kept, one folder each.
+// The folder in which encoded and generated data sets are kept, one folder each.
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,12 @@ namespace longbow {
 
 // That of data.cache, or what the environment says.
 std::string cache_folder(const std::string& given);
+
+// The folder of the data set `name` with this key in the cache, made by `fill` where there is none
+// yet. `fill` gets a folder beside that place and writes cache.json last; it is renamed then: of
+// several writers the first one counts.
+std::string cached_folder(const std::string& cache, const std::string& name, const std::string& key,
+                          const std::function<void(const std::string& draft)>& fill);
 
 struct CachedData {
   std::string name;  // of its folder: the data set, and a key
@@ -22,8 +29,5 @@ struct CachedData {
 std::vector<CachedData> cached_data(const std::string& folder);
 // UserError without a place where there is no such entry.
 void remove_cached_data(const std::string& folder, const std::string& name);
-
-// Notes that a run reads what is cached in this folder of its own.
-void note_use(const std::string& entry);
 
 }  // namespace longbow

@@ -5,12 +5,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
-#include <random>
-#include <thread>
 
 #include "longbow/core/file.h"
-#include "longbow/core/folder.h"
 #include "longbow/core/log.h"
+#include "longbow/core/on_all_cores.h"
 #include "longbow/core/work.h"
 #include "longbow/corpus/readers/classes.h"
 #include "longbow/data/encoding/cache.h"
@@ -55,12 +53,12 @@ class CachedCorpus {
   CachedCorpus(const DataConfig& data, const Node& options, const TextCorpus& corpus)
       : data_(data), corpus_(corpus) {
     for (const auto& file : corpus.files) file_sums_.push_back(sha256_of_file(file));
-    folder_ = in(cache_folder(data.cache), data.name + "-" + key(options).substr(0, 24));
+    key_ = key(options);
   }
 
   Splits load() {
-    if (!fs::exists(in(folder_, "cache.json"))) build();
-    note_use(folder_);
+    folder_ = cached_folder(cache_folder(data_.cache), data_.name, key_,
+                            [this](const std::string& draft) { fill(draft); });
     return opened();
   }
 
@@ -84,25 +82,6 @@ class CachedCorpus {
                                      {"seed", Node::integer(static_cast<int64_t>(data_.seed))},
                                      {"files", files}}),
                           0));
-  }
-
-  // Beside its place, and renamed: of several writers the first one counts.
-  void build() {
-    std::random_device random;  // writers may be on several machines
-    const auto draft = folder_ + fmt::format(".{:08x}{:08x}.draft", random(), random());
-    make_folder(draft);
-    try {
-      fill(draft);
-    } catch (...) {
-      fs::remove_all(draft);
-      throw;
-    }
-    std::error_code failure;
-    fs::rename(draft, folder_, failure);
-    if (!failure) return;
-    fs::remove_all(draft);
-    if (!fs::exists(in(folder_, "cache.json")))
-      throw UserError(Place{folder_, 0}, "cannot be written", failure.message());
   }
 
   void fill(const std::string& draft) {
@@ -193,21 +172,10 @@ class CachedCorpus {
   static std::vector<Encoded> encode_all(const RecordEncoder& encoder,
                                          const std::vector<corpus::Record>& records) {
     std::vector<Encoded> all(records.size());
-    const auto parts = std::max(1u, std::thread::hardware_concurrency());
-    std::vector<std::exception_ptr> failures(parts);
-    std::vector<std::thread> threads;
-    for (unsigned part = 0; part < parts; ++part)
-      threads.emplace_back([&, part] {
-        try {
-          const auto from = records.size() * part / parts, to = records.size() * (part + 1) / parts;
-          for (auto i = from; i < to; ++i) all[i].sample = encoder.sample(records[i], all[i].cut);
-        } catch (...) {
-          failures[part] = std::current_exception();
-        }
-      });
-    for (auto& thread : threads) thread.join();
-    for (const auto& failure : failures)
-      if (failure) std::rethrow_exception(failure);
+    on_all_cores(std::ssize(records), [&](int64_t number) {
+      const auto i = static_cast<size_t>(number);
+      all[i].sample = encoder.sample(records[i], all[i].cut);
+    });
     return all;
   }
 
@@ -286,7 +254,7 @@ class CachedCorpus {
   const DataConfig& data_;
   const TextCorpus& corpus_;
   std::vector<std::string> file_sums_;  // of corpus_.files
-  std::string folder_;
+  std::string key_, folder_;
 };
 
 }  // namespace
