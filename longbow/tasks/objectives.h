@@ -4,6 +4,7 @@
 
 #include "longbow/data/samples/framed.h"
 #include "longbow/models/encoder/encoder_config.h"
+#include "longbow/tasks/images.h"
 #include "longbow/tasks/task.h"
 
 namespace longbow {
@@ -66,6 +67,7 @@ Objective objective_of(Objective row) {
     const auto whole = T::complete(model);
     auto config = checked(whole);
     T::check_data(splits, config, whole);
+    fit_image(config.encoder, splits, whole);
     auto own = T::arranged(splits, config);
     T::fit(config, own, bucket, whole);
     T::check(config, whole);

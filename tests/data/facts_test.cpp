@@ -37,6 +37,7 @@ TEST(DataFacts, AreThoseOfTheDataButForItsSamples) {
   splits.symbols = {"<pad>", "a", "\"b\"", "ä", "", "e"};
   splits.second_symbols = {"<pad>", "<begin>", "<end>"};
   splits.labels = {"no", "yes"};
+  splits.image = {.height = 1, .width = 3};
   const auto kept = stored(splits).splits;
   EXPECT_EQ(kept.vocabulary, 9);
   EXPECT_EQ(kept.second_vocabulary, 12);
@@ -48,6 +49,8 @@ TEST(DataFacts, AreThoseOfTheDataButForItsSamples) {
   EXPECT_EQ(kept.symbols, splits.symbols);
   EXPECT_EQ(kept.second_symbols, splits.second_symbols);
   EXPECT_EQ(kept.labels, splits.labels);
+  EXPECT_EQ(kept.image.height, 1);
+  EXPECT_EQ(kept.image.width, 3);
   for (const auto& split : {kept.train, kept.valid, kept.test}) {
     EXPECT_EQ(split->size(), 0);
     EXPECT_TRUE(split->has_second());

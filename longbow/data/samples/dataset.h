@@ -44,6 +44,11 @@ struct Frame {
   int64_t tokens() const { return (first > 0 ? 1 : 0) + (last > 0 ? 1 : 0); }
 };
 
+// Of samples that are images, row by row; 0 where they are not.
+struct ImageSize {
+  int64_t height = 0, width = 0;
+};
+
 struct Splits {
   std::shared_ptr<const Dataset> train = {}, valid = {}, test = {};
   int64_t vocabulary = 0, classes = 0, max_length = 0;
@@ -53,6 +58,7 @@ struct Splits {
   int64_t unknown = 0;    // id of words that the vocabulary does not have, 0 = none
   int64_t separator = 0;  // id between the sequences of pairs that were joined, 0 = none were
   Frame frame = {};       // of texts, which the samples of the data do not hold
+  ImageSize image = {};
   bool per_token = false;
   // Where samples are texts: their tokenizer, and that of the second sequences where it is another.
   std::shared_ptr<const TextCodec> codec = {}, second_codec = {};

@@ -66,6 +66,9 @@ void fields(V& v, Stored& s) {
     range(0, kMost));
   v("frame_first", splits.frame.first, "id before a text; 0 = none", range(0, kMost));
   v("frame_last", splits.frame.last, "id after a text; 0 = none", range(0, kMost));
+  v("image_height", splits.image.height, "of samples that are images, row by row; 0 = they are not",
+    range(0, kMost));
+  v("image_width", splits.image.width, "the same", range(0, kMost));
   v("symbols", splits.symbols, "by token id; empty: ids are shown");
   v("second_symbols", splits.second_symbols, "of the second sequences, where they have their own");
   v("labels", splits.labels, "by class, where classes have names");
@@ -91,6 +94,7 @@ void check_stored(const Stored& stored, const std::string& file) {
   if (splits.unknown >= splits.vocabulary) fail("unknown is not an id");
   if (std::max(splits.frame.first, splits.frame.last) >= splits.vocabulary)
     fail("frame_first or frame_last is not an id");
+  if ((splits.image.height > 0) != (splits.image.width > 0)) fail("an image has two sides");
   const auto& [all, tokens, counts] = stored.facts;
   const auto is_id = [&](int64_t id) { return id > 0 && id < splits.vocabulary; };
   const auto counted = [](int64_t count) { return count > 0 && count <= kBeginnings; };

@@ -36,6 +36,7 @@ EncoderConfig canine_encoder() {
 }
 
 void check_canine(const CanineConfig& config, const Node& tree) {
+  require_tokens(config.encoder, tree, "a model of characters");
   check_encoder(deep_of(config), tree);
   for (const auto& attention : {config.first, config.last})
     check_attention(single(config.encoder, attention));

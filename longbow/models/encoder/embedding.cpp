@@ -29,11 +29,17 @@ Embedding::Embedding(const Site& site, const EncoderConfig& config, int64_t voca
       dropout_(config.embedding_dropout),
       padding_(config.zero_padding ? 0 : -1),
       words_(words) {
-  if (!words.defined())
+  if (config.input == Input::pixels) {
+    TORCH_CHECK(!words.defined(), "embedding: pixels are not words of another module");
+    pixels_ = register_module(
+        "pixels", std::make_shared<Pixels>(site.at("embedding.pixels"), config.pixels, vocabulary,
+                                           config.words()));
+  } else if (!words.defined()) {
     words_ = parameter("words", initial_words(site, config, vocabulary, config.words()));
-  const int64_t width = words_.size(1);
+  }
+  const int64_t width = words.defined() ? words.size(1) : config.words();
   scale_ = config.embedding_scale ? std::sqrt(static_cast<double>(width)) : 1;
-  add_positions(site, config);
+  add_positions(site, config, width);
   if (config.segments > 0)
     segments_ = parameter("segments",
                           initial_normal(site, "segments", {config.segments, width}, kDeviation));
@@ -45,8 +51,8 @@ Embedding::Embedding(const Site& site, const EncoderConfig& config, int64_t voca
         std::make_shared<Linear>(site.at("embedding.projection"), width, config.width));
 }
 
-void Embedding::add_positions(const Site& site, const EncoderConfig& config) {
-  const int64_t width = words_.size(1), length = config.max_length;
+void Embedding::add_positions(const Site& site, const EncoderConfig& config, int64_t width) {
+  const int64_t length = config.max_length;
   const auto table = [&](const std::string& name, int64_t rows, int64_t channels) {
     return parameter(name, initial_normal(site, name, {rows, channels}, kDeviation));
   };
@@ -73,7 +79,7 @@ Tensor Embedding::positions(const Tensor& tokens, const Context& context) const 
 }
 
 Tensor Embedding::operator()(const Tensor& tokens, const Context& context) const {
-  auto x = at::embedding(words_, tokens, padding_);
+  auto x = pixels_ ? (*pixels_)(tokens) : at::embedding(words_, tokens, padding_);
   if (scale_ != 1) x = x * scale_;
   if (positions_.defined() || rows_of_.defined())
     x = x + positions(tokens, context).to(x.scalar_type());

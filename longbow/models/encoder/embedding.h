@@ -5,7 +5,7 @@
 
 namespace longbow {
 
-// What a stack reads: words, positions and segments, added up, then a norm, dropout and a
+// What a stack reads: words or pixels, positions and segments, added up, then a norm, dropout and a
 // projection to the model width, each where the config has it: [B, N] -> [B, N, C].
 class Embedding : public Part {
  public:
@@ -13,10 +13,10 @@ class Embedding : public Part {
   Embedding(const Site& site, const EncoderConfig& config, int64_t vocabulary,
             const Tensor& words = {});
   Tensor operator()(const Tensor& tokens, const Context& context) const;
-  const Tensor& words() const { return words_; }  // [V, E]
+  const Tensor& words() const { return words_; }  // [V, E], undefined where it reads pixels
 
  private:
-  void add_positions(const Site& site, const EncoderConfig& config);
+  void add_positions(const Site& site, const EncoderConfig& config, int64_t width);
   Tensor positions(const Tensor& tokens, const Context& context) const;  // [B, N, E]
 
   std::string path_;
@@ -24,6 +24,7 @@ class Embedding : public Part {
   int64_t padding_, columns_ = 0;
   bool side_by_side_ = false;
   Tensor words_, positions_, rows_of_, columns_of_, segments_;
+  std::shared_ptr<Pixels> pixels_;  // in place of words
   std::shared_ptr<LayerNorm> norm_;
   std::shared_ptr<Linear> projection_;
 };

@@ -61,7 +61,7 @@ void Encoder::start(State& state, int64_t lanes, int64_t capacity, Context& cont
   TORCH_CHECK(config_.max_length == 0 || capacity <= config_.max_length, "encoder: a capacity of ",
               capacity, " tokens, but max_length is ", config_.max_length);
   layers_->start(state, lanes, capacity, context);
-  state.seen = at::zeros({lanes}, words().options().dtype(at::kLong));
+  state.seen = at::zeros({lanes}, parameters().front().options().dtype(at::kLong));
 }
 
 Tensor Encoder::extend(const Tensor& tokens, State& state, Context& context) {

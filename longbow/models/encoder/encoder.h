@@ -22,7 +22,7 @@ class Encoder : public Part {
   Tensor extend(const Tensor& tokens, State& state, Context& context);
   int64_t width() const { return config_.width; }
   int64_t max_length() const { return config_.max_length; }
-  const Tensor& words() const { return embedding_->words(); }  // [V, E]
+  const Tensor& words() const { return embedding_->words(); }  // [V, E], or undefined: pixels
 
  private:
   Tensor embedded(const Tensor& tokens, Context& context) const;

@@ -28,6 +28,12 @@ Site site_of(const EncoderConfig& config, uint64_t seed) {
           .seed = seed};
 }
 
+void require_tokens(const EncoderConfig& config, const Node& tree, const std::string& who) {
+  if (config.input == Input::pixels)
+    throw UserError(tree.place_of("input"), who + " reads tokens, but model.input is pixels",
+                    "leave model.input out");
+}
+
 void check_attention(const EncoderConfig& config) {
   for (const auto& options : attention_per_layer(config.attention, config.layers)) {
     if (config.positions == Positions::rotary) check_rotary(options);

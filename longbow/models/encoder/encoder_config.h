@@ -1,8 +1,10 @@
 #pragma once
 #include <array>
+#include <string>
 #include <string_view>
 
 #include "longbow/models/encoder/layer_attention.h"
+#include "longbow/models/encoder/pixels.h"
 
 namespace longbow {
 
@@ -11,6 +13,11 @@ namespace longbow {
 enum class Positions { none, sinusoidal, learned, rotary, axial };
 constexpr std::array<std::string_view, 5> names_of(Positions) {
   return {"none", "sinusoidal", "learned", "rotary", "axial"};
+}
+// What a token is to the model: a row of a table, or the grey value that its id stands for.
+enum class Input { tokens, pixels };
+constexpr std::array<std::string_view, 2> names_of(Input) {
+  return {"tokens", "pixels"};
 }
 enum class AxialJoin { sum, concatenate };
 constexpr std::array<std::string_view, 2> names_of(AxialJoin) {
@@ -33,7 +40,9 @@ void fields(V& v, AxialConfig& c) {
   v("rows", c.rows,
     "rows that the sequence is laid out in, one after the other; 0 = as many as max_length needs",
     range(0, 1 << 30));
-  v("columns", c.columns, "tokens of a row; 0 = as many as max_length needs, near a square",
+  v("columns", c.columns,
+    "tokens of a row; 0 = the width of an image, otherwise as many as max_length needs, near a "
+    "square",
     range(0, 1 << 30));
   v("join", c.join, "add the positions of row and column, or lay them side by side");
   v("row_width", c.row_width, "channels of the row where they lie side by side; 0 = half",
@@ -43,6 +52,8 @@ void fields(V& v, AxialConfig& c) {
 struct EncoderConfig {
   int64_t width = 64, heads = 2, head_width = 0, layers = 2, max_length = 0;
   bool causal = false, bias = true;
+  Input input = Input::tokens;
+  PixelsConfig pixels = {};
   Positions positions = Positions::learned;
   Rotary rotary = {};
   AxialConfig axial = {};
@@ -67,6 +78,9 @@ void fields(V& v, EncoderConfig& c) {
     range(0, 1 << 30));
   v("causal", c.causal, "each token attends only to itself and earlier tokens");
   v("bias", c.bias, "biases on the attention projections");
+  v("input", c.input,
+    "an embedding of each token; of images also a linear projection of the grey values");
+  v("pixels", c.pixels, "how grey values are normalised");
   v("positions", c.positions,
     "added to the embeddings; rotary positions rotate queries and keys in every layer instead");
   v("rotary", c.rotary, "rotary positions");
@@ -90,6 +104,9 @@ void fields(V& v, EncoderConfig& c) {
 
 // Where an encoder's modules are built.
 Site site_of(const EncoderConfig& config, uint64_t seed);
+
+// UserError when the encoder reads pixels; `who` does not.
+void require_tokens(const EncoderConfig& config, const Node& tree, const std::string& who);
 
 // UserError with file and line when a layer's mechanism does not exist, has wrong options, or
 // cannot be causal or rotated. What depends on a max_length of 0 is not checked.

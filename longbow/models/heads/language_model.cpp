@@ -23,12 +23,16 @@ void check_language_head(const LanguageHeadConfig& config, int64_t words, int64_
 void check_language_model(const LanguageModelConfig& config, const Node& tree) {
   const auto& encoder = config.encoder;
   check_encoder(encoder, tree);
+  if (encoder.input == Input::pixels && config.head.tied)
+    throw UserError(tree.place_of("tied"), "pixels have no word embeddings to be tied to",
+                    "set model.tied: false");
   check_language_head(config.head, encoder.words(), encoder.width, tree);
 }
 
 LanguageHead::LanguageHead(const LanguageHeadConfig& config, const Site& site, const Tensor& words,
                            int64_t vocabulary, double norm_epsilon)
     : config_(config), vocabulary_(vocabulary), words_(words) {
+  TORCH_CHECK(!config.tied || words.defined(), "language head: tied, but there are no words");
   const int64_t width = site.shape.width, inner = config.tied ? words.size(1) : width;
   TORCH_CHECK(config.transform || inner == width, "language head: words of width ", inner,
               " are tied to a model of width ", width, "; set transform: true");

@@ -32,6 +32,7 @@ class ReplacedTokens : public TaskOf<ReplacedTokensConfig, ReplacedTokenModel> {
         config_, Vocabulary{ids_.inputs(), ids_.vocabulary}, options.seed);
   }
   static void check(const Config& config, const Node& tree) {
+    require_tokens(config.encoder, tree, "replaced_tokens");
     check_masking(config.masking, tree);
     check_encoder(config.encoder, tree);
     const auto* generator = tree.find("generator");
