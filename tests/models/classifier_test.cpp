@@ -28,6 +28,29 @@ TEST(Classifier, GivesOneRowOfClassesOrOneForEveryToken) {
             (at::IntArrayRef{2, 6, 3}));
 }
 
+TEST(Classifier, EachHiddenLayerIsHalfAsWideAsTheOneBefore) {
+  auto config = small(Pooling::mean, 6);
+  config.head_layers = 2;
+  Classifier model(config, 5, 3, 1);
+  const auto weights = model.named_parameters();
+  EXPECT_EQ(weights["hidden.weight"].sizes(), (at::IntArrayRef{6, 8}));
+  EXPECT_EQ(weights["hidden_1.weight"].sizes(), (at::IntArrayRef{3, 6}));
+  EXPECT_EQ(weights["output.weight"].sizes(), (at::IntArrayRef{3, 3}));
+  const auto tokens = at::tensor({1, 2, 3}, at::kLong).unsqueeze(0);
+  Context context, again;
+  const auto layer = [&](const Tensor& x, const std::string& name) {
+    return at::linear(x, weights[name + ".weight"], weights[name + ".bias"]);
+  };
+  auto bare = small(Pooling::mean);
+  Classifier reads(bare, 5, 8, 1);  // the pooled row itself
+  const at::NoGradGuard no_grad;
+  reads.named_parameters()["output.weight"].copy_(at::eye(8));
+  const auto pooled = reads(tokens, again);
+  EXPECT_NEAR_TENSOR(model(tokens, context),
+                     layer(layer(layer(pooled, "hidden").relu(), "hidden_1").relu(), "output"),
+                     (Tolerance{1e-6, 1e-5}));
+}
+
 TEST(Classifier, LogitsOfAPaddedBatchAreThoseOfEachSequenceAlone) {
   for (const auto pooling :
        {Pooling::mean, Pooling::first, Pooling::max, Pooling::attention, Pooling::pma}) {

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <string>
+
 #include "longbow/nn/contract/linear.h"
 
 namespace longbow {
@@ -17,10 +19,13 @@ ClassifierBase::ClassifierBase(const ClassifierConfig& config, int64_t vocabular
                    .head_width = config.encoder.head_width};
   pooler_ = register_module(
       "pooler", std::make_shared<Pooler>(pooling, config.pooling, config.pooler, config.seeds));
-  const int64_t width = pooler_->width() * rows, inner = config.head > 0 ? config.head : width;
-  if (config.head > 0)
-    hidden_ = register_module("hidden", std::make_shared<Linear>(site.at("hidden"), width, inner));
-  output_ = register_module("output", std::make_shared<Linear>(site.at("output"), inner, classes));
+  int64_t width = pooler_->width() * rows;
+  for (int64_t i = 0, next = config.head; next > 0 && i < config.head_layers; ++i, next /= 2) {
+    const auto name = i == 0 ? "hidden" : "hidden_" + std::to_string(i);
+    hidden_.push_back(register_module(name, std::make_shared<Linear>(site.at(name), width, next)));
+    width = next;
+  }
+  output_ = register_module("output", std::make_shared<Linear>(site.at("output"), width, classes));
 }
 
 Tensor ClassifierBase::encoded(const Tensor& tokens, Context& context) {
@@ -29,7 +34,9 @@ Tensor ClassifierBase::encoded(const Tensor& tokens, Context& context) {
 }
 
 Tensor ClassifierBase::answered(const Tensor& x) const {
-  return (*output_)(hidden_ ? (*hidden_)(x).relu() : x);
+  auto y = x;
+  for (const auto& layer : hidden_) y = (*layer)(y).relu();
+  return (*output_)(y);
 }
 
 Classifier::Classifier(const ClassifierConfig& config, int64_t vocabulary, int64_t classes,

@@ -1,4 +1,6 @@
 #pragma once
+#include <vector>
+
 #include "longbow/models/encoder/encoder.h"
 #include "longbow/models/encoder/pooling.h"
 #include "longbow/nn/contract/linear.h"
@@ -10,7 +12,7 @@ struct ClassifierConfig {
   Pooling pooling = Pooling::mean;
   int64_t seeds = 1;
   bool pooler = false;
-  int64_t head = 0;
+  int64_t head = 0, head_layers = 1;
 };
 template <class V>
 void fields(V& v, ClassifierConfig& c) {
@@ -24,6 +26,9 @@ void fields(V& v, ClassifierConfig& c) {
   v("pooler", c.pooler,
     "a linear layer and tanh after the pooling; with `pooling: first` it is BERT's");
   v("head", c.head, "width of a hidden layer in the head; 0 = none", at_least(0));
+  v("head_layers", c.head_layers,
+    "hidden layers in the head, if it has one; each is half as wide as the one before it",
+    range(1, 16));
 }
 
 // What every classifier is made of: an encoder, a pooler over its tokens, and the layers of the
@@ -39,7 +44,8 @@ class ClassifierBase : public Part {
  private:
   std::shared_ptr<Encoder> encoder_;
   std::shared_ptr<Pooler> pooler_;
-  std::shared_ptr<Linear> hidden_, output_;
+  std::vector<std::shared_ptr<Linear>> hidden_;
+  std::shared_ptr<Linear> output_;
 };
 
 // [B, N] -> [B, classes], or [B, N, classes] without pooling.
