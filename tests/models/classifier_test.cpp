@@ -63,6 +63,27 @@ TEST(Classifier, LogitsOfAPaddedBatchAreThoseOfEachSequenceAlone) {
   }
 }
 
+TEST(Classifier, AClassTokenReadsTheOthersFromTheFront) {
+  auto config = small(Pooling::class_token);
+  config.encoder.attention = parse_yaml("{name: linformer, rank: 4}", "attention");
+  Classifier model(config, 5, 3, 1);
+  model.to(at::kDouble);
+  const auto tokens = at::tensor({1, 2, 3, 4, 1, 2}, at::kLong).unsqueeze(0);  // as many as fit
+  Context all, other, padded = {.mask = Mask::from_lengths(at::tensor({4}), 6)}, cut;
+  const auto y = model(tokens, all);
+  EXPECT_EQ(y.sizes(), (at::IntArrayRef{1, 3}));
+  EXPECT_FALSE(at::equal(model(tokens.flip(1), other), y));
+  EXPECT_NEAR_TENSOR(model(tokens, padded), model(tokens.narrow(1, 0, 4), cut),
+                     tolerance(at::kDouble));
+  y.sum().backward();
+  EXPECT_GT(model.named_parameters()["class_token"].grad().abs().sum().item<double>(), 0);
+  config.encoder.causal = true;
+  EXPECT_EQ(
+      error_of([&] { check_classifier(config, parse_yaml("{pooling: class_token}", "model")); }),
+      "model:1: model.pooling class_token reads nothing of a causal model; its token comes "
+      "first; write mean, max, attention or pma");
+}
+
 TEST(Classifier, ThePoolersWeightsAreThereWhenTheyAreAskedFor) {
   auto config = small(Pooling::attention);
   EXPECT_FALSE(Classifier(config, 5, 3, 1).named_parameters().contains("pooler.dense.weight"));

@@ -35,15 +35,22 @@ Encoder::Encoder(const EncoderConfig& config, int64_t vocabulary, uint64_t seed,
                             std::make_shared<LayerNorm>(config.width, config.block.norm_epsilon));
 }
 
-Tensor Encoder::embedded(const Tensor& tokens, Context& context) const {
+Tensor Encoder::embedded(const Tensor& tokens, Context& context, const Tensor& front) const {
   TORCH_CHECK(config_.max_length == 0 || tokens.size(1) <= config_.max_length,
               "encoder: ", tokens.size(1), " tokens, but max_length is ", config_.max_length);
   context.mask.causal = config_.causal;
-  return (*embedding_)(tokens, context);
+  const auto x = (*embedding_)(tokens, context);
+  if (!front.defined()) return x;
+  TORCH_CHECK(!context.mask.globals.defined() && !context.positions.defined(),
+              "encoder: global tokens and positions are given, but rows stand before the tokens");
+  const int64_t rows = front.size(0), batch = x.size(0);
+  auto& keep = context.mask.keep;
+  if (keep.defined()) keep = at::cat({at::ones({batch, rows}, keep.options()), keep}, 1);
+  return at::cat({front.to(x.scalar_type()).unsqueeze(0).expand({batch, -1, -1}), x}, 1);
 }
 
-Tensor Encoder::operator()(const Tensor& tokens, Context& context) {
-  const auto x = (*layers_)(embedded(tokens, context), context);
+Tensor Encoder::operator()(const Tensor& tokens, Context& context, const Tensor& front) {
+  const auto x = (*layers_)(embedded(tokens, context, front), context);
   return norm_ ? (*norm_)(x) : x;
 }
 

@@ -13,7 +13,9 @@ class Encoder : public Part {
  public:
   // `words` [V, E] of another module can be read instead of words of its own.
   Encoder(const EncoderConfig& config, int64_t vocabulary, uint64_t seed, const Tensor& words = {});
-  Tensor operator()(const Tensor& tokens, Context& context);
+  // `front` [front, C] are rows before the tokens, seen like them; the mask and the result have
+  // them too.
+  Tensor operator()(const Tensor& tokens, Context& context, const Tensor& front = {});
   // The embeddings and what each block makes of them, before the last norm: layers + 1 tensors.
   std::vector<Tensor> hidden(const Tensor& tokens, Context& context);
   // Decoding, by a causal encoder: an empty state for `lanes` sequences of up to `capacity` tokens,
@@ -25,7 +27,7 @@ class Encoder : public Part {
   const Tensor& words() const { return embedding_->words(); }  // [V, E], or undefined: pixels
 
  private:
-  Tensor embedded(const Tensor& tokens, Context& context) const;
+  Tensor embedded(const Tensor& tokens, Context& context, const Tensor& front = {}) const;
   EncoderConfig config_;
   std::shared_ptr<Shared> shared_;
   std::shared_ptr<Embedding> embedding_;

@@ -21,7 +21,7 @@ Site site_of(const EncoderConfig& config, uint64_t seed) {
   return {.shape = {.width = config.width,
                     .heads = config.heads,
                     .head_width = config.head_width,
-                    .max_length = config.max_length},
+                    .max_length = config.max_length > 0 ? config.max_length + config.front : 0},
           .init = name_of(config.init),
           .bias = config.bias,
           .layers = config.layers,

@@ -51,6 +51,7 @@ void fields(V& v, AxialConfig& c) {
 
 struct EncoderConfig {
   int64_t width = 64, heads = 2, head_width = 0, layers = 2, max_length = 0;
+  int64_t front = 0;  // rows that a head puts before the tokens; not an option
   bool causal = false, bias = true;
   Input input = Input::tokens;
   PixelsConfig pixels = {};

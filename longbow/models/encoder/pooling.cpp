@@ -28,7 +28,7 @@ Tensor pooled(const Tensor& x, const Tensor& keep, Pooling pooling) {
               "pooled: ", pooling == Pooling::pma ? "pma" : "attention",
               " needs the weights of a Pooler");
   if (pooling == Pooling::none) return x;
-  if (pooling == Pooling::first) return x.select(1, 0);
+  if (pooling == Pooling::first || pooling == Pooling::class_token) return x.select(1, 0);
   if (!keep.defined()) return pooling == Pooling::mean ? x.mean(1) : x.amax(1);
   const auto real = keep.unsqueeze(-1);
   if (pooling == Pooling::mean) {

@@ -8,13 +8,13 @@
 
 namespace longbow {
 
-enum class Pooling { mean, first, max, attention, pma, none };
-constexpr std::array<std::string_view, 6> names_of(Pooling) {
-  return {"mean", "first", "max", "attention", "pma", "none"};
+enum class Pooling { mean, first, max, attention, pma, class_token, none };
+constexpr std::array<std::string_view, 7> names_of(Pooling) {
+  return {"mean", "first", "max", "attention", "pma", "class_token", "none"};
 }
 
 // Over real tokens only; a row without any gives zeros. All but `attention` and `pma`, which have
-// weights.
+// weights. A class token is the first row.
 Tensor pooled(const Tensor& x, const Tensor& keep, Pooling pooling);
 
 // One row for a sequence: [B, N, C] -> [B, C], or each token as it is. `attention` weighs tokens by

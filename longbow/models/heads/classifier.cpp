@@ -7,11 +7,30 @@
 #include "longbow/nn/contract/linear.h"
 
 namespace longbow {
+namespace {
+
+EncoderConfig encoder_of(const ClassifierConfig& config) {
+  auto encoder = config.encoder;
+  encoder.front = config.pooling == Pooling::class_token ? 1 : 0;
+  return encoder;
+}
+
+}  // namespace
+
+void check_classifier(const ClassifierConfig& config, const Node& tree) {
+  check_encoder(config.encoder, tree);
+  if (config.pooling == Pooling::class_token && config.encoder.causal)
+    throw UserError(tree.place_of("pooling"),
+                    "model.pooling class_token reads nothing of a causal model",
+                    "its token comes first; write mean, max, attention or pma");
+}
 
 ClassifierBase::ClassifierBase(const ClassifierConfig& config, int64_t vocabulary, int64_t classes,
                                uint64_t seed, int64_t rows)
-    : encoder_(
-          register_module("encoder", std::make_shared<Encoder>(config.encoder, vocabulary, seed))) {
+    : encoder_(register_module("encoder",
+                               std::make_shared<Encoder>(encoder_of(config), vocabulary, seed))) {
+  if (config.pooling == Pooling::class_token)
+    class_token_ = parameter("class_token", at::zeros({1, config.encoder.width}));
   const Site site = {.path = "head", .init = "xavier", .seed = seed};
   auto pooling = site.at("pooler");
   pooling.shape = {.width = config.encoder.width,
@@ -29,7 +48,7 @@ ClassifierBase::ClassifierBase(const ClassifierConfig& config, int64_t vocabular
 }
 
 Tensor ClassifierBase::encoded(const Tensor& tokens, Context& context) {
-  const auto x = (*encoder_)(tokens, context);
+  const auto x = (*encoder_)(tokens, context, class_token_);
   return (*pooler_)(x, context.mask.keep);
 }
 

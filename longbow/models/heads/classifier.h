@@ -19,8 +19,8 @@ void fields(V& v, ClassifierConfig& c) {
   fields(v, c.encoder);
   v("pooling", c.pooling,
     "how token outputs are combined before the head; attention uses one learned query, pma an "
-    "attention block of learned seeds; none = one output per token, for data with a target for "
-    "each token");
+    "attention block of learned seeds, class_token a learned token before all others; none = one "
+    "output per token, for data with a target for each token");
   v("seeds", c.seeds, "pooling pma: learned seeds, whose rows the head reads side by side",
     range(1, 1024));
   v("pooler", c.pooler,
@@ -30,6 +30,9 @@ void fields(V& v, ClassifierConfig& c) {
     "hidden layers in the head, if it has one; each is half as wide as the one before it",
     range(1, 16));
 }
+
+// UserError where the encoder is wrong, or where it cannot be read as the pooling asks.
+void check_classifier(const ClassifierConfig& config, const Node& tree);
 
 // What every classifier is made of: an encoder, a pooler over its tokens, and the layers of the
 // head.
@@ -46,6 +49,7 @@ class ClassifierBase : public Part {
   std::shared_ptr<Pooler> pooler_;
   std::vector<std::shared_ptr<Linear>> hidden_;
   std::shared_ptr<Linear> output_;
+  Tensor class_token_;  // [1, C], or undefined
 };
 
 // [B, N] -> [B, classes], or [B, N, classes] without pooling.

@@ -24,6 +24,7 @@ class Classification : public TaskOf<ClassificationConfig, Classifier> {
         std::make_shared<Classifier>(config_, splits_.vocabulary, splits_.classes, options.seed);
   }
 
+  static void check(const Config& config, const Node& tree) { check_classifier(config, tree); }
   std::vector<Metric> metrics(const Tensors& sums) const override {
     return class_metrics(sums, config_.metric);
   }
