@@ -76,7 +76,7 @@ TEST(Sequences, SayWhatCannotBeBuilt) {
   };
   EXPECT_EQ(mistake("width: 8\npooling: none"),
             "run.yaml:2: model.pooling none gives a row for every token; a sample has one; write "
-            "mean, first, max, attention or pma");
+            "mean, first, max, attention, pma or class_token");
   EXPECT_EQ(mistake("features: []"),
             "run.yaml:1: model.features is empty; write some of concat, product, difference, "
             "distance");
