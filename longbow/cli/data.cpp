@@ -41,11 +41,16 @@ int list_all() {
 }
 
 NamedRows files_of(const DataSource& source) {
+  const auto& published = source.origin.files;
+  NamedRows rows;
   if (source.make)
-    return {{"files", fmt::format("none needed; `longbow data make {}` writes them", source.name)}};
-  if (source.origin.files.empty()) return {{"files", "in data.path, as its options name them"}};
-  NamedRows rows = {{"files", "to be put into data.path; each may be packed as .xz or .gz"}};
-  for (const auto& file : source.origin.files) rows.emplace_back("", file);
+    rows = {{"files", fmt::format("none needed; `longbow data make {}` writes them{}", source.name,
+                                  published.empty() ? "" : ", or published ones in data.path:")}};
+  else if (published.empty())
+    rows = {{"files", "in data.path, as its options name them"}};
+  else
+    rows = {{"files", "to be put into data.path; each may be packed as .xz or .gz"}};
+  for (const auto& file : published) rows.emplace_back("", file);
   return rows;
 }
 

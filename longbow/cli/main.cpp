@@ -254,7 +254,7 @@ void declare_data(CLI::App& app, Action& action) {
   for (auto* child : {sub("verify", "Check files against manifest.json and recompute every label"),
                       sub("stats", "Sizes, labels and lengths")})
     child->add_option("folder", command.folder, "folder of a data set")->required();
-  auto* cache = sub("cache", "List the encoded texts that are kept, or remove some");
+  auto* cache = sub("cache", "List the encoded texts and pictures that are kept, or remove some");
   cache->add_option("--folder", command.folder,
                     "that of data.cache [default LONGBOW_CACHE, or longbow in the user's cache]");
   cache->add_option("--remove", command.remove, "an entry, as it is listed; may be repeated")

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 
 #include "longbow/data/readers/manifest.h"
@@ -9,6 +10,16 @@
 
 namespace longbow {
 namespace {
+
+// A cache of their own for these tests; `verify` asks the environment for it.
+class Source : public testing::Test {
+ protected:
+  Source() { setenv("LONGBOW_CACHE", cache_.str().c_str(), 1); }
+  ~Source() override { unsetenv("LONGBOW_CACHE"); }
+
+ private:
+  const Folder cache_;
+};
 
 // A few short samples of a data set that is generated.
 DataConfig small(const std::string& name) {
@@ -27,7 +38,7 @@ std::vector<DataSource> generated_sources() {
   return all;
 }
 
-TEST(Source, EveryRowSaysWhatItIs) {
+TEST_F(Source, EveryRowSaysWhatItIs) {
   std::string names;
   for (const auto& source : data_sources()) {
     names += source.name + " ";
@@ -41,14 +52,14 @@ TEST(Source, EveryRowSaysWhatItIs) {
     EXPECT_NE(names.find(name), std::string::npos) << name;
 }
 
-TEST(Source, GeneratesItsSamples) {
+TEST_F(Source, GeneratesItsSamples) {
   for (const auto& source : generated_sources()) {
-    EXPECT_EQ(source.files.size(), 3) << source.name;
+    EXPECT_FALSE(source.files.empty()) << source.name;
     EXPECT_GT(load_data(small(source.name)).vocabulary, 0) << source.name;
   }
 }
 
-TEST(Source, MakesAndLoadsTheSameSamplesAsInMemory) {
+TEST_F(Source, MakesAndLoadsTheSameSamplesAsInMemory) {
   for (const auto& source : generated_sources()) {
     Folder folder;
     auto config = small(source.name);
@@ -62,11 +73,12 @@ TEST(Source, MakesAndLoadsTheSameSamplesAsInMemory) {
     auto loaded = load_data(config);
     for (const auto* split : {"train", "valid", "test"})
       EXPECT_EQ(loaded.checksums.at(split), in_memory.checksums.at(split));
-    EXPECT_EQ(verify(folder.str()).size(), 5);
+    const auto manifest = find_manifest(folder.str());
+    EXPECT_EQ(verify(folder.str()).size(), manifest->files.size() + 2);
   }
 }
 
-TEST(Source, ReadsTheOptionsOfItsDataSetOnly) {
+TEST_F(Source, ReadsTheOptionsOfItsDataSetOnly) {
   const auto node =
       parse_yaml("{name: recall, max_tokens: 100, recall: {keys: 8, joint: true}}", "a.yaml");
   const auto config = read<DataConfig>(node, "data");
@@ -79,7 +91,7 @@ TEST(Source, ReadsTheOptionsOfItsDataSetOnly) {
             "cache, recall");
 }
 
-TEST(Source, ResolvesEveryOption) {
+TEST_F(Source, ResolvesEveryOption) {
   const auto options = find_data_source("recall").resolve(parse_yaml("{keys: 8}", "a.yaml"));
   EXPECT_EQ(options.find("keys")->text, "8");
   EXPECT_EQ(options.find("values")->text, "16");
@@ -89,7 +101,7 @@ TEST(Source, ResolvesEveryOption) {
 }
 
 // What longbow 0.1 wrote: the options of every data set, whatever the run learnt.
-TEST(Source, DropsTheOtherSetsOfAnOldConfig) {
+TEST_F(Source, DropsTheOtherSetsOfAnOldConfig) {
   const std::string all =
       "{name: recall, path: '', listops: {train: 1}, recall: {keys: 8}, match: {}, count: {}, "
       "needle: {}, markov: {}, reverse: {}}";
@@ -107,31 +119,31 @@ std::vector<std::string> names_of_sources() {
   return names;
 }
 
-TEST(Source, SaysWhenItKnowsNoSuchDataSet) {
+TEST_F(Source, SaysWhenItKnowsNoSuchDataSet) {
   EXPECT_EQ(error_of([] { load_data({.name = "listop"}); }),
             "unknown data set 'listop'; did you mean 'listops'?");
   EXPECT_EQ(error_of([] { make_data("imagenet", "x", {}, 1); }),
             "unknown data set 'imagenet'; " + suggest("imagenet", names_of_sources()));
 }
 
-TEST(Source, SaysWhenItKnowsNoSuchOption) {
+TEST_F(Source, SaysWhenItKnowsNoSuchOption) {
   auto options = parse_yaml("{max_lenght: 40}", "options");
   EXPECT_EQ(error_of([&] { make_data("listops", "x", options, 1); }),
             "options:1: unknown key 'max_lenght'; did you mean 'max_length'?");
 }
 
-TEST(Source, NamesTheFileItExpected) {
+TEST_F(Source, NamesTheFileItExpected) {
   Folder folder;
   for (const auto& source : generated_sources()) {
     auto config = small(source.name);
     config.path = folder.file("nowhere");
     auto message = error_of([&] { load_data(config); }, folder.str());
-    EXPECT_EQ(message, "nowhere: no such folder; it should hold " + source.files[0] + ", " +
-                           source.files[1] + " and " + source.files[2]);
+    EXPECT_TRUE(message.starts_with("nowhere: no such folder; it should hold " + source.files[0]))
+        << message;
   }
 }
 
-TEST(Source, ReportsSamplesThatItCut) {
+TEST_F(Source, ReportsSamplesThatItCut) {
   auto config = small("listops");
   config.max_tokens = 6;
   testing::internal::CaptureStderr();
@@ -144,7 +156,7 @@ TEST(Source, ReportsSamplesThatItCut) {
       << log;
 }
 
-TEST(Source, DoesNotCutTargetsThatAreReversed) {
+TEST_F(Source, DoesNotCutTargetsThatAreReversed) {
   auto config = small("reverse");
   config.max_tokens = 8;
   const auto message = error_of([&] { load_data(config); });
@@ -153,7 +165,7 @@ TEST(Source, DoesNotCutTargetsThatAreReversed) {
       << message;
 }
 
-TEST(Source, DoesNotCutTheQueriesOfRecall) {
+TEST_F(Source, DoesNotCutTheQueriesOfRecall) {
   auto config = small("recall");
   config.max_tokens = 40;
   EXPECT_EQ(error_of([&] { load_data(config); }),

@@ -84,7 +84,8 @@ void read_splits(const ReadSplits& request, Splits& splits);
 void set_histograms(Manifest& manifest, const Splits& splits);
 // Presence, size and checksum of a file; says what was found.
 std::string check_file(const std::string& dir, const ManifestFile& file);
-// Presence, size and checksum of every file, every label recomputed, both histograms. One line per
+// Presence, size and checksum of every file, every label recomputed where samples tell it, both
+// histograms. One line per
 // finding; the first failure is a UserError.
 std::vector<std::string> verify(const std::string& dir);
 

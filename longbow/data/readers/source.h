@@ -36,7 +36,8 @@ void fields(V& v, DataConfig& c) {
     at_least(0));
   v("tokenizer", c.tokenizer, "how texts become tokens, where samples are texts");
   v("cache", c.cache,
-    "folder for encoded texts; empty: $LONGBOW_CACHE, else longbow in $XDG_CACHE_HOME or ~/.cache");
+    "folder for encoded texts and for pictures; empty: $LONGBOW_CACHE, else longbow in "
+    "$XDG_CACHE_HOME or ~/.cache");
   v(c.name.empty() ? "NAME" : c.name.c_str(), c.options,
     "options of the data set NAME: `longbow describe NAME`, docs/data/");
 }
@@ -65,7 +66,9 @@ struct DataSource {
   std::function<std::string(const Node& options)> objective_for = {};
   std::vector<std::string> files = {};  // in its folder; empty where the options name them
   Recipe recipe = {};
-  Origin origin = {};  // empty for data of one's own and for generated data
+  Origin origin = {};  // empty for data of one's own, and for generated data that nobody publishes
+  // Whether targets follow from their samples, so that reading recomputes them.
+  bool recomputes = true;
   // Bounds that are known of this data alone; null: none.
   std::function<std::vector<Baseline>(const DataConfig&, const Splits&)> baselines = {};
 
