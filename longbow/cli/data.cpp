@@ -59,6 +59,7 @@ int list_one(const DataSource& source) {
   if (!source.origin.licence.empty()) rows.emplace_back("licence", source.origin.licence);
   if (!source.origin.published.empty()) rows.emplace_back("published", source.origin.published);
   for (auto& row : files_of(source)) rows.push_back(std::move(row));
+  if (!source.defaults.empty()) rows.emplace_back("defaults", "data: " + source.defaults);
   rows.emplace_back("to begin", fmt::format("longbow init {}", source.name));
   fmt::print("{}\nOptions\n", two_columns(rows));
   print_options(source);

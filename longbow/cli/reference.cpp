@@ -48,15 +48,21 @@ std::string joined(const std::vector<std::string>& words) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
+std::string code(const std::string& text) {
+  return text.empty() ? "" : "`" + text + "`";
+}
+
 using Facts = std::vector<std::pair<std::string, std::string>>;
 
 Facts facts_of(const DataSource& source) {
   std::vector<std::string> files;
   for (const auto& file : source.files) files.push_back("`" + file + "`");
-  return {{"made for", fmt::format("[{0}](../objectives/{0}.md)", source.objective)},
-          {"samples", source.make ? "generated in memory, or by `longbow data make`"
-                                  : "read from files that exist already"},
-          {"files", files.empty() ? "those that its options name" : joined(files)}};
+  Facts facts = {{"made for", fmt::format("[{0}](../objectives/{0}.md)", source.objective)},
+                 {"samples", source.make ? "generated in memory, or by `longbow data make`"
+                                         : "read from files that exist already"},
+                 {"files", files.empty() ? "those that its options name" : joined(files)}};
+  if (!source.defaults.empty()) facts.emplace_back("defaults of `data`", code(source.defaults));
+  return facts;
 }
 
 Facts facts_of(const Objective& objective) {
@@ -176,10 +182,6 @@ std::string escaped(std::string text) {
   for (size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2)
     text.insert(at, "\\");
   return text;
-}
-
-std::string code(const std::string& text) {
-  return text.empty() ? "" : "`" + text + "`";
 }
 
 }  // namespace

@@ -14,5 +14,7 @@ void append_bytes(const std::string& path, const std::string& bytes);
 void append_line(const std::string& path, const std::string& line);
 std::string sha256(const std::string& bytes);         // 64 hex digits
 std::string sha256_of_file(const std::string& path);  // streamed
+// Of the names and the contents of all files below it, in the order of their names.
+std::string sha256_of_folder(const std::string& path);
 
 }  // namespace longbow

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <filesystem>
+#include <map>
+#include <string>
 
 #include "longbow/core/file.h"
 
@@ -85,6 +88,18 @@ std::string sha256(const std::string& bytes) {
 std::string sha256_of_file(const std::string& path) {
   Sha256 hash;
   read_in_parts(path, [&](std::string_view part) { hash.add(part); });
+  return hash.hex();
+}
+
+std::string sha256_of_folder(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::map<std::string, std::string> sums;
+  for (const auto& entry : fs::recursive_directory_iterator(path))
+    if (entry.is_regular_file())
+      sums[entry.path().lexically_relative(path).generic_string()] =
+          sha256_of_file(entry.path().string());
+  Sha256 hash;
+  for (const auto& [name, sum] : sums) hash.add(name + '\0' + sum);
   return hash.hex();
 }
 

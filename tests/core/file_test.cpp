@@ -85,4 +85,22 @@ TEST(Sha256, OfAFileIsThatOfItsBytes) {
   }
 }
 
+TEST(Sha256, OfAFolderCountsNamesAndContents) {
+  const auto root = testing::TempDir() + "sha256_of_folder";
+  std::filesystem::remove_all(root);
+  std::filesystem::create_directories(root + "/one/b");
+  std::filesystem::create_directories(root + "/two");
+  write_file(root + "/one/a", "x");
+  write_file(root + "/one/b/c", "y");
+  const auto whole = sha256_of_folder(root + "/one");
+  std::filesystem::rename(root + "/one", root + "/two/moved");
+  EXPECT_EQ(sha256_of_folder(root + "/two/moved"), whole) << "its own name does not count";
+  write_file(root + "/two/moved/a", "z");
+  const auto changed = sha256_of_folder(root + "/two/moved");
+  EXPECT_NE(changed, whole);
+  std::filesystem::rename(root + "/two/moved/a", root + "/two/moved/d");
+  EXPECT_NE(sha256_of_folder(root + "/two/moved"), changed);
+  std::filesystem::remove_all(root);
+}
+
 }  // namespace longbow

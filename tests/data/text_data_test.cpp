@@ -34,6 +34,26 @@ TEST_F(TextData, WhatWasEncodedIsReadFromTheCache) {
   EXPECT_EQ(caches(), 3) << "another tokenizer";
 }
 
+// Only the beginning of a long text is looked at; a character may be cut in two.
+TEST_F(TextData, BytesAreCutAnywhere) {
+  file("t.tsv", "text\tlabel\nabc\ta\nabcd\ta\nab\xc3\xa4z\tb\nab\xf0\x9f\x99\x82" +
+                    std::string(9000, 'x') + "\tb\n");
+  const auto cut = [&](const std::string& most) {
+    return load("{name: table, max_tokens: " + most +
+                ", tokenizer: {train: bytes}, "
+                "table: {train: t.tsv, valid: t.tsv, test: t.tsv}}");
+  };
+  const auto splits = cut("3");
+  const std::vector<std::vector<int32_t>> wanted = {{'a' + 1, 'b' + 1, 'c' + 1},
+                                                    {'a' + 1, 'b' + 1, 'c' + 1},
+                                                    {'a' + 1, 'b' + 1, 0xc3 + 1},
+                                                    {'a' + 1, 'b' + 1, 0xf0 + 1}};
+  for (size_t i = 0; i < wanted.size(); ++i)
+    EXPECT_EQ(splits.train->get(static_cast<int64_t>(i)).tokens, wanted[i]) << i;
+  EXPECT_EQ(splits.truncated, 3 * 3);
+  EXPECT_EQ(cut("0").max_length, 9006);
+}
+
 TEST_F(TextData, AFailureLeavesNoCache) {
   file("t.csv", "text,label\nfine,a\nbroken\n");
   EXPECT_NE(message(kTable), "no error");

@@ -33,6 +33,15 @@ SampleKind RecordEncoder::kind() const {
   throw std::invalid_argument("a role without a kind");
 }
 
+// The beginning that decides what is kept: one more byte than that, for keep_first to see that
+// there is more, and the rest of a character.
+std::string_view RecordEncoder::readable(std::string_view text) const {
+  auto end = static_cast<size_t>(parts_.max_bytes) + 1;
+  if (parts_.max_bytes == 0 || text.size() <= end) return text;
+  while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) ++end;
+  return text.substr(0, end);
+}
+
 void RecordEncoder::keep_first(std::vector<int32_t>& ids, bool& cut) const {
   if (parts_.max_tokens == 0 || std::ssize(ids) <= parts_.max_tokens) return;
   ids.resize(static_cast<size_t>(parts_.max_tokens));
@@ -66,10 +75,11 @@ bool RecordEncoder::find_answer(const corpus::Record& record, Sample& sample) co
 
 std::optional<Sample> RecordEncoder::sample(const corpus::Record& record, bool& cut) const {
   Sample sample;
-  parts_.codec->encode(record.texts.at(0), sample.tokens);
+  parts_.codec->encode(readable(record.texts.at(0)), sample.tokens);
   const bool has_second = kind().has_second;
   if (has_second)
-    (parts_.second ? parts_.second : parts_.codec)->encode(record.texts.at(1), sample.second);
+    (parts_.second ? parts_.second : parts_.codec)
+        ->encode(readable(record.texts.at(1)), sample.second);
   if (role_ == TextRole::language) {
     if (keep_lines_ && parts_.end > 0) sample.tokens.push_back(static_cast<int32_t>(parts_.end));
     return sample;

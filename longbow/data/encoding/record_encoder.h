@@ -2,6 +2,7 @@
 // Records as samples, with the tokens of a codec.
 #include <map>
 #include <optional>
+#include <string_view>
 
 #include "longbow/data/encoding/text_corpus.h"
 #include "longbow/data/samples/text_codec.h"
@@ -13,6 +14,7 @@ struct EncoderParts {
   std::vector<std::string> labels = {};
   int64_t begin = 0, end = 0;  // of a target or a line, 0 = none
   int64_t max_tokens = 0;      // of each text; 0 = any
+  int64_t max_bytes = 0;       // of each text that can become tokens which are kept; 0 = all
 };
 
 class RecordEncoder {
@@ -25,6 +27,7 @@ class RecordEncoder {
   std::optional<Sample> sample(const corpus::Record& record, bool& cut) const;
 
  private:
+  std::string_view readable(std::string_view text) const;
   void keep_first(std::vector<int32_t>& ids, bool& cut) const;
   int32_t class_of(const corpus::Record& record) const;
   bool find_answer(const corpus::Record& record, Sample& sample) const;

@@ -48,11 +48,19 @@ int64_t last_of(const TextCodec& codec) {
   return codec.find({"[SEP]", "</s>", "<sep>", "<eos>", "[EOS]", "<|endoftext|>"});
 }
 
+// Whether every byte of a text is a token of it.
+bool is_bytes(const TokenizerConfig& config) {
+  const auto& training = config.training;
+  return config.file.empty() && training.kind == TokenizerKind::bytes && !training.normal_form &&
+         !training.lowercase && !training.strip_accents && !training.special_tokens;
+}
+
 class CachedCorpus {
  public:
   CachedCorpus(const DataConfig& data, const Node& options, const TextCorpus& corpus)
       : data_(data), corpus_(corpus) {
-    for (const auto& file : corpus.files) file_sums_.push_back(sha256_of_file(file));
+    for (const auto& file : corpus.files)
+      file_sums_.push_back(fs::is_directory(file) ? sha256_of_folder(file) : sha256_of_file(file));
     key_ = key(options);
   }
 
@@ -86,7 +94,9 @@ class CachedCorpus {
 
   void fill(const std::string& draft) {
     const auto first = corpus_.shared ? std::vector<size_t>{0, 1} : std::vector<size_t>{0};
-    EncoderParts parts = {.codec = codec_for(first), .max_tokens = data_.max_tokens};
+    EncoderParts parts = {.codec = codec_for(first),
+                          .max_tokens = data_.max_tokens,
+                          .max_bytes = cuts_bytes() ? data_.max_tokens : 0};
     if (!corpus_.shared) parts.second = codec_for({1});
     set_ends(parts);
     CacheCard card = {.labels = labels()};
@@ -107,6 +117,11 @@ class CachedCorpus {
       card.checksums[kSplits[i]] = Node::string(data->checksum());
     }
     write_file(in(draft, "cache.json"), to_json(written(card), 2) + "\n");
+  }
+
+  // A running text is not cut.
+  bool cuts_bytes() const {
+    return is_bytes(data_.tokenizer) && corpus_.role != TextRole::language;
   }
 
   std::shared_ptr<const TextCodec> codec_for(const std::vector<size_t>& which) const {
@@ -203,7 +218,7 @@ class CachedCorpus {
     for (const auto& [name, sum] : card.checksums.entries)
       splits.checksums[name] = as_string(sum, name);
     for (size_t i = 0; i < file_sums_.size(); ++i)
-      splits.checksums[fs::path(corpus_.files[i]).filename().string()] = file_sums_[i];
+      splits.checksums[shown_name(corpus_.files[i])] = file_sums_[i];
     const auto opened = [&](const char* split) {
       auto data = dataset_in(in(folder_, split));
       for (int64_t i = 0; i < data->size(); ++i)
@@ -215,6 +230,12 @@ class CachedCorpus {
     splits.test = opened(kSplits[2]);
     tell(card);
     return splits;
+  }
+
+  // In data.path where it is there: folders of several splits may have the same name.
+  std::string shown_name(const fs::path& file) const {
+    const auto name = file.lexically_relative(data_.path);
+    return name.empty() || *name.begin() == ".." ? file.filename().string() : name.string();
   }
 
   // What is not as it is in the files.

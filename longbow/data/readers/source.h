@@ -69,6 +69,8 @@ struct DataSource {
   Origin origin = {};  // empty for data of one's own, and for generated data that nobody publishes
   // Whether targets follow from their samples, so that reading recomputes them.
   bool recomputes = true;
+  // YAML: keys of `data` that this set has another default for, such as its tokenizer.
+  std::string defaults = {};
   // Bounds that are known of this data alone; null: none.
   std::function<std::vector<Baseline>(const DataConfig&, const Splits&)> baselines = {};
 

@@ -52,12 +52,13 @@ const Node* data_path(const Node& tree) {
   return path && !path->text.empty() ? path : nullptr;
 }
 
-// The tree with data.name, by which the options of the data set are read: it is the task.
+// The tree with data.name, by which the options of the data set are read: it is the task. What the
+// data set has its own defaults for is filled in.
 Node with_data_name(Node tree) {
   const auto* task = tree.find("task");
   const auto* data = tree.find("data");
   if (!task || !task->is_scalar() || (data && !data->is_map() && !data->is_null())) return tree;
-  find_data_source(task->text, task->place, "task");
+  const auto& source = find_data_source(task->text, task->place, "task");
   auto named = Node::string(task->text);
   named.place = task->place;
   if (const auto* name = data ? data->find("name") : nullptr; !name)
@@ -67,6 +68,8 @@ Node with_data_name(Node tree) {
                     "data.name is '" + name->text + "', but the task is '" + named.text + "'",
                     "leave data.name out");
   drop_other_sets(tree["data"]);
+  if (!source.defaults.empty())
+    tree["data"] = merged(parse_yaml(source.defaults, Place{source.name, 0}), tree["data"]);
   return tree;
 }
 
