@@ -18,6 +18,7 @@ inline std::filesystem::path collected(const std::string& name) {
 struct Published {
   std::string set, path;
   std::string options = "{}", tokenizer = "{train: bytes}";
+  int64_t max_tokens = 0;
 };
 
 inline Splits load_published(const Published& data) {
@@ -25,6 +26,7 @@ inline Splits load_published(const Published& data) {
   return load_data(
       {.name = data.set,
        .path = data.path,
+       .max_tokens = data.max_tokens,
        .tokenizer = read<TokenizerConfig>(parse_yaml(data.tokenizer, "run.yaml"), "tokenizer"),
        .cache = cache.str(),
        .options = parse_yaml(data.options, "run.yaml")});

@@ -70,6 +70,19 @@ TEST(RunConfig, ADataSetReadsItsOwnOptions) {
             "run.yaml:1: unknown task 'lsitops'; did you mean 'listops'?");
 }
 
+TEST(RunConfig, ADataSetMayHaveDefaultsOfItsOwn) {
+  const auto data = [](const std::string& own) {
+    return read_model_config(parse_yaml("{task: aan, data: " + own + "}", "run.yaml")).data;
+  };
+  EXPECT_EQ(data("{}").max_tokens, 4000);
+  EXPECT_EQ(data("{}").tokenizer.training.kind, TokenizerKind::bytes);
+  EXPECT_EQ(data("{max_tokens: 1000}").max_tokens, 1000);
+  EXPECT_EQ(data("{tokenizer: {train: unigram}}").tokenizer.training.kind, TokenizerKind::unigram);
+  EXPECT_EQ(mistake("task: aan\ndata:\n  path: .\n  tokenizer: {vocabulary: 8}"),
+            "run.yaml:4: data.tokenizer.vocabulary is not an option of bytes; kinds that have it: "
+            "wordpiece, bpe, byte_bpe, sentencepiece_bpe, unigram, words, characters");
+}
+
 TEST(RunConfig, ATranslationTakesSizesForBothParts) {
   const auto config = read_run_config(parse_yaml(
       "task: reverse\nmodel: {width: 32, heads: 4, layers: 3, encoder: {layers: 1}}", "run.yaml"));
