@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <map>
 
 #include "longbow/attention/mechanism.h"
@@ -8,6 +9,7 @@
 #include "longbow/cli/commands.h"
 #include "longbow/cli/reference.h"
 #include "longbow/report/table/grid.h"
+#include "longbow/tasks/task.h"
 
 namespace longbow::cli {
 namespace {
@@ -149,6 +151,16 @@ std::string legend() {
   });
 }
 
+// Those whose attention is over something else than tokens: latents, molecules.
+std::vector<std::string> objectives_of_other_lengths() {
+  std::vector<std::string> names;
+  for (const auto& objective : objectives())
+    if (std::any_of(objective.sites.begin(), objective.sites.end(),
+                    [](const AttentionSite& site) { return !site.reads.empty(); }))
+      names.push_back(objective.name);
+  return names;
+}
+
 void print(const std::string& text) {
   fmt::print("{}", text);
 }
@@ -230,7 +242,9 @@ int run(const ListCommand& command) {
   }
   if (!command.markdown) {
     print(reporting::console_grid(table(&Column::on_terminal)) + "\n" + legend() +
-          "\nOptions, cost, exact limit and paper: longbow describe NAME\n");
+          "\nOptions, cost, exact limit and paper: longbow describe NAME\n" +
+          fmt::format("Models that change the length are objectives: longbow describe {}\n",
+                      fmt::join(objectives_of_other_lengths(), ", ")));
     return 0;
   }
   const auto grid = table(&Column::in_document);

@@ -95,8 +95,9 @@ MapReader::MapReader(Node model, const std::string& objective, const Splits& spl
 const AttentionSite& MapReader::site_of(const std::string& path) const {
   const auto [part, layer, rest] = parts_of(path);
   const auto& begins = part;  // clang 14 captures no structured binding
-  const auto found = std::find_if(sites_.begin(), sites_.end(),
-                                  [&](const AttentionSite& site) { return site.path == begins; });
+  const auto found = std::find_if(sites_.begin(), sites_.end(), [&](const AttentionSite& site) {
+    return site.path == begins || (!site.path.empty() && begins.starts_with(site.path + "."));
+  });
   TORCH_CHECK(found != sites_.end(), "maps: no attention site of the objective has ", path);
   return *found;
 }
@@ -104,13 +105,14 @@ const AttentionSite& MapReader::site_of(const std::string& path) const {
 bool MapReader::comes_before(const std::string& path, const std::string& other) const {
   const auto key = [&](const std::string& text) {
     const auto [part, layer, rest] = parts_of(text);
-    return std::tuple(&site_of(text), layer, rest.starts_with("cross"), rest);
+    return std::tuple(&site_of(text), part.size(), part, layer, rest.starts_with("cross"), rest);
   };
   return key(path) < key(other);
 }
 
 std::string MapReader::name(const std::string& path) const {
   auto [part, layer, rest] = parts_of(path);
+  if (part == path) return path;  // not a layer of a stack
   if (part.empty()) part = site_of(path).name;
   if (rest == "mixer") rest = "";
   if (rest.starts_with("mixer.")) rest = rest.substr(6);
@@ -122,6 +124,7 @@ Node MapReader::options_at(const std::string& path) const {
   const auto [part, layer, rest] = parts_of(path);
   const auto& site = site_of(path);
   const auto& owner = site.part.empty() ? model_ : *model_.find(site.part);
+  if (site.key.empty()) return Node::string("softmax");
   if (site.choice == AttentionSite::Choice::fixed) return *owner.find(site.key);
   const auto layers = as_integer(*owner.find("layers"), "layers");
   const std::string key = rest.starts_with("cross") ? "cross_attention" : site.key;
@@ -133,11 +136,12 @@ MapAxes MapReader::axes(const std::string& path, int64_t sequence, int64_t rows,
   const auto [part, layer, rest] = parts_of(path);
   MapAxes result = {mechanism_of(options_at(path)).name, rows, columns};
   const auto there = rest.starts_with("cross") ? "mixer" + rest.substr(5) : rest;
-  const bool packs = rest.ends_with(".pack");  // slots read the tokens
+  const auto& rows_are = site_of(path).queries;
+  const bool packs = rest.ends_with(".pack") || !rows_are.empty();  // slots read the tokens
   const bool weighs = packs || weighs_tokens(result.mechanism, there);
   const auto& other = site_of(path).reads;
   if (!other.empty()) result.row_title = result.column_title = other;
-  if (packs) result.row_title = "slots";
+  if (packs) result.row_title = rows_are.empty() ? "slots" : rows_are;
   if (!weighs) result.column_title = "slots";
   if (!other.empty()) return result;
   const bool writes = part == "decoder", crosses = rest.starts_with("cross");

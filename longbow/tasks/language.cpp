@@ -24,6 +24,28 @@ Outcome language_loss(const Tensor& logits, const Tensor& targets, int64_t sampl
   return outcome;
 }
 
+Texts continued_texts(const Splits& splits, const Symbols& symbols, int64_t max_length,
+                      int64_t end) {
+  const bool plain = !splits.train->has_second();
+  return {.read = symbols,
+          .written = symbols,
+          .longest = max_length,
+          .holds = max_length,
+          .begin = plain ? splits.begin : 0,
+          .end = end > 0 ? end
+                 : plain ? splits.end
+                         : 0};
+}
+
+Decoded continued(const Continuation& model, const Batch& batch, const Texts& texts,
+                  const DecodingConfig& how, const Random& random) {
+  Prompt prompt = {batch.tokens};
+  if (batch.padded) prompt.keep = Mask::from_lengths(batch.lengths, batch.tokens.size(1)).keep;
+  // Neither padding nor a beginning, which no text holds.
+  return decode(without(model, {0, texts.begin}), prompt, texts.end > 0 ? texts.end : -1, how,
+                random);
+}
+
 Tensor next_tokens(const Tensor& tokens, const Tensor& lengths) {
   const auto place = at::arange(1, tokens.size(1) + 1, lengths.options()).unsqueeze(0);
   return tokens.roll(-1, 1).masked_fill(place >= lengths.unsqueeze(1), kIgnore);

@@ -9,6 +9,15 @@ namespace longbow {
 Outcome language_loss(const Tensor& logits, const Tensor& targets, int64_t samples,
                       const TaskOptions& options, bool training);
 
+// The texts of a model that continues them, which holds `max_length` tokens. What begins and ends a
+// target of the data is no token there, where only its sources are read. `end` is the id that ends
+// a written text, 0: the data's.
+Texts continued_texts(const Splits& splits, const Symbols& symbols, int64_t max_length,
+                      int64_t end);
+// What such a model writes behind the prompts of a batch.
+Decoded continued(const Continuation& model, const Batch& batch, const Texts& texts,
+                  const DecodingConfig& how, const Random& random);
+
 // What follows each token of a row, kIgnore behind the last: [B, N] -> [B, N].
 Tensor next_tokens(const Tensor& tokens, const Tensor& lengths);
 

@@ -108,11 +108,12 @@ struct AttentionSite {
   std::string name = {};          // empty where a model has only this one
   std::string path = {};          // that the names of its modules begin with
   std::string part = {};          // of the model's config that holds it; empty: the model itself
-  std::string key = "attention";  // in that part
+  std::string key = "attention";  // in that part; empty: none, it is always softmax
   Choice choice = Choice::free;
   // What a mechanism must promise, to be placed here by an arena; null: nothing.
   bool (*needs)(const Promises&) = nullptr;
-  std::string reads = {};  // what its maps are about, where it is not the tokens of a sample
+  std::string reads = {};    // what its maps are about, where it is not the tokens of a sample
+  std::string queries = {};  // what the rows of its maps are, where these are not tokens
 };
 
 // A kind of task: reads the model part of a config, strictly. One source file in objectives/ is one

@@ -50,6 +50,7 @@ TEST(Placement, OtherModelsHaveOnePlaceOrSayWhichItIs) {
   };
   EXPECT_EQ(sites("classification"), Sites{});
   EXPECT_EQ(sites("characters"), Sites{"deep"});
+  EXPECT_EQ(sites("perceiver"), Sites{"latents"});
   EXPECT_EQ(sites("replaced_tokens"), (Sites{"generator", "detector"}));
   EXPECT_EQ(sites("replaced_tokens", "{generator: {attention: linear}}"), Sites{"detector"});
 }

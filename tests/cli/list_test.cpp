@@ -82,6 +82,10 @@ TEST(ListCommand, FitsATerminalAndExplainsItsColumns) {
   for (const auto* word : {"invisible:", "contents:", "visible:", "refused:", "exact:", "rounded:",
                            "frozen:", "longbow describe NAME"})
     EXPECT_NE(text.find(word), std::string::npos) << word;
+  EXPECT_TRUE(
+      text.ends_with("\nModels that change the length are objectives: longbow describe characters, "
+                     "perceiver, perceiver_ar\n"))
+      << text;
 }
 
 // Whatever a row holds, its columns begin where those of the heading do.

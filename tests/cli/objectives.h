@@ -39,7 +39,13 @@ inline const std::vector<TinyObjective>& tiny_objectives() {
        "task: recall, objective: characters, data: {recall: {train: 24, valid: 8, test: 8, "
        "pairs: 6, queries: 4}}, model: {" +
            model + ", max_length: 32, hashes: 4, buckets: 64, first: softmax}"},
+      {"perceiver", "accuracy", true, true,
+       "task: recall, objective: perceiver, data: {recall: {train: 24, valid: 8, test: 8, pairs: "
+       "4, queries: 2}}, model: {" +
+           model + ", latents: 5, repeats: 3, fourier: {bands: 2}}"},
       {"causal_lm", "perplexity", false, false, markov + ", model: {" + model + "}"},
+      {"perceiver_ar", "perplexity", false, false,
+       markov + ", objective: perceiver_ar, model: {" + model + ", latents: 4}"},
       {"masked_lm", "perplexity", false, false,
        markov + ", objective: masked_lm, model: {" + model + "}"},
       {"replaced_tokens", "detector_loss", false, false,

@@ -37,6 +37,8 @@ TEST(MapAxes, LayersComeInTheOrderThatASampleMeetsThem) {
          "decoder.layers.0.cross", "decoder.layers.1.mixer"});
   check("replaced_tokens", {"generator.layers.0.mixer", "layers.0.mixer"});
   check("characters", {"first.layers.0.mixer", "deep.layers.0.mixer", "last.layers.0.mixer"});
+  check("perceiver", {"cross.0", "cross.1", "blocks.0.layers.0.mixer", "blocks.0.layers.1.mixer",
+                      "blocks.1.layers.0.mixer", "blocks.10.layers.0.mixer"});
 }
 
 TEST(MapAxes, ALayerIsNamedByItsPartOfTheModel) {
@@ -44,6 +46,25 @@ TEST(MapAxes, ALayerIsNamedByItsPartOfTheModel) {
   EXPECT_EQ(reader.name("layers.1.mixer"), "encoder.layers.1");
   EXPECT_EQ(reader.name("layers.1.mixer.pack"), "encoder.layers.1.pack");
   EXPECT_EQ(reader.name("decoder.layers.0.cross"), "decoder.layers.0.cross");
+}
+
+// The rows of the latents that read tokens are not tokens; the columns are.
+TEST(MapAxes, LatentsReadTheTokens) {
+  const auto model = parse_yaml("{layers: 2, attention: {name: softmax}}", "config.yaml");
+  const Splits splits = {.vocabulary = 4, .symbols = {"<pad>", "a", "b", "c"}};
+  const MapReader reader(model, "perceiver", splits, {.tokens = {1, 2, 3}});
+  const auto cross = reader.axes("cross.1", 0, 5, 4);
+  EXPECT_EQ(reader.name("cross.1"), "cross.1");
+  EXPECT_EQ(cross.mechanism, "softmax");
+  EXPECT_EQ(cross.rows, 5);
+  EXPECT_EQ(cross.columns, 3);
+  EXPECT_EQ(cross.row_title, "latents");
+  EXPECT_EQ(cross.keys, (Names{"a", "b", "c"}));
+  EXPECT_TRUE(cross.queries.empty());
+  const auto latents = reader.axes("blocks.1.layers.1.mixer", 0, 5, 5);
+  EXPECT_EQ(latents.row_title, "latents");
+  EXPECT_EQ(latents.column_title, "latents");
+  EXPECT_TRUE(latents.keys.empty());
 }
 
 // Sequences are padded to four: what is real is shown, with its own words.

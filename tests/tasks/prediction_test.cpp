@@ -144,6 +144,8 @@ TEST(Prediction, OfClassesAddsUpToTheAccuracy) {
   for (const auto& [data, guess] : {std::pair{recall, "classes"}, {listops, "class"}})
     check("characters", data, "{width: 8, heads: 2, layers: 1, hashes: 2, buckets: 32, rate: 2}",
           guess);
+  for (const auto& [data, guess] : {std::pair{recall, "classes"}, {listops, "class"}})
+    check("perceiver", data, "{width: 8, heads: 2, layers: 1, latents: 4}", guess);
   check("masked_lm", listops, "{width: 8, masking: {fraction: 0.4}}", "words");
 }
 

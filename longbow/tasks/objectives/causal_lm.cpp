@@ -53,27 +53,14 @@ class CausalLm : public TaskOf<CausalLmConfig, LanguageModel> {
     return card("longbow_causal_lm", {{"vocabulary", splits_.vocabulary}});
   }
 
-  // What begins and ends a target of the data is no token here, where only its sources are read.
   Texts texts() const override {
-    const bool plain = !splits_.train->has_second();
-    return {.read = symbols(),
-            .written = symbols(),
-            .longest = config_.encoder.max_length,
-            .holds = config_.encoder.max_length,
-            .begin = plain ? splits_.begin : 0,
-            .end = config_.end > 0 ? config_.end
-                   : plain         ? splits_.end
-                                   : 0};
+    return continued_texts(splits_, symbols(), config_.encoder.max_length, config_.end);
   }
   const DecodingConfig& decoding() const override { return config_.decoding; }
   Decoded write(const Batch& batch, const DecodingConfig& how, const Random& random) override {
     check_decodes(config_.encoder.attention, config_.encoder.layers);
-    Prompt prompt = {batch.tokens};
-    if (batch.padded) prompt.keep = Mask::from_lengths(batch.lengths, batch.tokens.size(1)).keep;
-    // Neither padding nor a beginning, which no text holds.
-    const auto [begin, end] = std::pair(texts().begin, texts().end);
-    const auto model = without(model_->continuation(batch.tokens.size(0), random), {0, begin});
-    return decode(model, prompt, end > 0 ? end : -1, how, random);
+    return continued(model_->continuation(batch.tokens.size(0), random), batch, texts(), how,
+                     random);
   }
 
  private:
