@@ -11,6 +11,14 @@ namespace longbow {
 // A config tree: what a YAML or JSON document says, with the place of every value. Scalars stay
 // text until a field gives them a type, so YAML's guesses (`no`, `1e-3`) never matter.
 struct Node {
+  // Defined in node.cpp: every file that includes this would compile a tree of vectors again.
+  Node();
+  Node(const Node& other);
+  Node(Node&& other) noexcept;
+  Node& operator=(const Node& other);
+  Node& operator=(Node&& other) noexcept;
+  ~Node();
+
   enum class Kind { null, scalar, list, map };
   Kind kind = Kind::null;
   std::string text;                                   // scalar
@@ -25,8 +33,10 @@ struct Node {
   static Node integer(int64_t value);
   static Node number(double value);
   static Node boolean(bool value);
-  static Node list(std::vector<Node> items = {});
-  static Node map(std::vector<std::pair<std::string, Node>> entries = {});
+  static Node list();
+  static Node list(std::vector<Node> items);
+  static Node map();
+  static Node map(std::vector<std::pair<std::string, Node>> entries);
 
   bool is_null() const { return kind == Kind::null; }
   bool is_scalar() const { return kind == Kind::scalar; }

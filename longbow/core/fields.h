@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -68,13 +69,14 @@ namespace detail {
 std::string type_error(const Node&, const std::string& what, const std::string& wanted);
 void check_range(const Node&, const std::string& what, double value, const Range&);
 [[noreturn]] void fail_range(const Node&, const std::string& what, const Range&);
-[[noreturn]] void fail_choice(const Node&, const std::string& what,
-                              const std::vector<std::string>& names);
-[[noreturn]] void fail_unknown_key(const Node& value, const std::string& key,
-                                   const std::vector<std::string>& known);
 [[noreturn]] void fail_not_a_map(const Node&, const std::string& what);
 [[noreturn]] void fail_not_a_list(const Node&, const std::string& what);
-std::string range_text(const Range&);
+// Which of the names a scalar is.
+size_t choice(const Node&, const std::string& what, std::span<const std::string_view> names);
+std::string item_of(const std::string& what, size_t index);  // "layers[2]"
+void append(Node& list, Node item);
+std::string range_text(const Range&);                               // "0..1", ">= 0.5"
+std::string choices_text(std::span<const std::string_view> names);  // "one of a|b"
 template <class T>
 Range range_of() {
   using Limits = std::numeric_limits<T>;
@@ -96,21 +98,16 @@ void read_value(const Node& node, const std::string& what, T& out, const Range& 
 // Strict: a key that no field names is an error, with the nearest name as its hint.
 class Reader {
  public:
-  Reader(const Node& node, std::string prefix) : node_(node), prefix_(std::move(prefix)) {}
+  Reader(const Node& node, const std::string& what);
   template <class T>
   void operator()(const char* name, T& value, const char* /*meaning*/, const Range& limits = {}) {
-    known_.emplace_back(name);
-    if (const Node* found = node_.find(name)) read_value(*found, prefix_ + name, value, limits);
+    if (const Node* found = find(name)) read_value(*found, path(name), value, limits);
   }
-  void finish() const {
-    for (const auto& [key, value] : node_.entries) {
-      bool is_known = false;
-      for (const auto& name : known_) is_known = is_known || name == key;
-      if (!is_known) detail::fail_unknown_key(value, key, known_);
-    }
-  }
+  void finish() const;
 
  private:
+  const Node* find(const char* name);  // a field asks for it: the key is known
+  std::string path(const char* name) const;
   const Node& node_;
   std::string prefix_;
   std::vector<std::string> known_;
@@ -142,7 +139,7 @@ void read_value(const Node& node, const std::string& what, T& out, const Range& 
     out.clear();
     for (const auto& item : node.items) {
       typename T::value_type inner{};
-      read_value(item, what + "[" + std::to_string(out.size()) + "]", inner, limits);
+      read_value(item, detail::item_of(what, out.size()), inner, limits);
       out.push_back(std::move(inner));
     }
   } else if constexpr (std::is_same_v<T, bool>) {
@@ -150,13 +147,7 @@ void read_value(const Node& node, const std::string& what, T& out, const Range& 
   } else if constexpr (std::is_same_v<T, std::string>) {
     out = as_string(node, what);
   } else if constexpr (NamedEnum<T>) {
-    constexpr auto names = names_of(T{});
-    for (size_t i = 0; i < names.size(); ++i)
-      if (node.is_scalar() && names[i] == node.text) {
-        out = static_cast<T>(i);
-        return;
-      }
-    detail::fail_choice(node, what, {names.begin(), names.end()});
+    out = static_cast<T>(detail::choice(node, what, names_of(T{})));
   } else if constexpr (std::is_integral_v<T>) {
     auto value = as_integer(node, what);
     detail::check_range(node, what, static_cast<double>(value), limits);
@@ -173,7 +164,7 @@ void read_value(const Node& node, const std::string& what, T& out, const Range& 
                   "a field must be a scalar, an enum with names_of(), a list, or have fields()");
     if (node.is_null()) return;
     if (!node.is_map()) detail::fail_not_a_map(node, what);
-    Reader reader(node, what.empty() ? "" : what + ".");
+    Reader reader(node, what);
     fields(reader, out);
     reader.finish();
   }
@@ -185,7 +176,7 @@ class Writer {
   template <class T>
   void operator()(const char* name, T& value, const char* /*meaning*/,
                   const Range& /*limits*/ = {}) {
-    node_[name] = write(value);
+    put(name, write(value));
   }
   Node take() { return std::move(node_); }
   template <class T>
@@ -197,7 +188,7 @@ class Writer {
       return value ? write(*value) : Node{};
     else if constexpr (detail::is_vector<U>::value) {
       Node list = Node::list();
-      for (typename U::value_type item : value) list.items.push_back(write(item));
+      for (typename U::value_type item : value) detail::append(list, write(item));
       return list;
     } else if constexpr (std::is_same_v<U, bool>)
       return Node::boolean(value);
@@ -211,14 +202,14 @@ class Writer {
       return Node::number(static_cast<double>(value));
     else {
       Writer writer;
-      writer.node_ = Node::map();
       fields(writer, value);
       return writer.take();
     }
   }
 
  private:
-  Node node_;
+  void put(const char* name, Node value);
+  Node node_ = Node::map();
 };
 template <Described T>
 Node written(T value) {
@@ -232,24 +223,17 @@ class Describer {
     if constexpr (Described<T>) {
       Describer inner;
       fields(inner, value);
-      for (auto& doc : inner.docs_) {
-        doc.name = std::string(name) + "." + doc.name;
-        docs_.push_back(std::move(doc));
-      }
+      add(name, std::move(inner));
     } else {
-      docs_.push_back({name, is_open_map(value) ? "map" : type_of<T>(), fallback_of(value),
-                       detail::range_text(limits), meaning});
+      add(name, type_of<T>(), Writer::write(value), limits, meaning);
     }
   }
   std::vector<FieldDoc> take() { return std::move(docs_); }
 
  private:
-  // A tree that is an empty map unless told otherwise is one of any keys.
-  template <class T>
-  static bool is_open_map(const T& value) {
-    if constexpr (std::is_same_v<T, Node>) return value.is_map() && value.entries.empty();
-    return false;
-  }
+  void add(const char* name, Describer inner);
+  void add(const char* name, std::string type, const Node& fallback, const Range& limits,
+           const char* meaning);
   template <class T>
   static std::string type_of() {
     if constexpr (std::is_same_v<T, Node>)
@@ -266,17 +250,10 @@ class Describer {
       return "integer";
     else if constexpr (std::is_floating_point_v<T>)
       return "number";
-    else if constexpr (NamedEnum<T>) {
-      std::string text = "one of ";
-      for (auto name : names_of(T{})) text += (text.size() > 7 ? "|" : "") + std::string(name);
-      return text;
-    } else
+    else if constexpr (NamedEnum<T>)
+      return detail::choices_text(names_of(T{}));
+    else
       return "map";
-  }
-  template <class T>
-  static std::string fallback_of(T& value) {
-    auto node = Writer::write(value);
-    return node.is_null() ? "none" : node.is_scalar() ? node.text : to_json(node);
   }
   std::vector<FieldDoc> docs_;
 };

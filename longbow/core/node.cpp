@@ -51,6 +51,13 @@ bool parse(std::string_view text, T& value) {
 
 }  // namespace
 
+Node::Node() = default;
+Node::Node(const Node& other) = default;
+Node::Node(Node&& other) noexcept = default;
+Node& Node::operator=(const Node& other) = default;
+Node& Node::operator=(Node&& other) noexcept = default;
+Node::~Node() = default;
+
 Node Node::scalar(std::string text) {
   return is_null_word(text) ? Node{} : make_scalar(std::move(text), false);
 }
@@ -73,11 +80,19 @@ Node Node::boolean(bool value) {
   return scalar(value ? "true" : "false");
 }
 
+Node Node::list() {
+  return list(std::vector<Node>());
+}
+
 Node Node::list(std::vector<Node> items) {
   Node node;
   node.kind = Kind::list;
   node.items = std::move(items);
   return node;
+}
+
+Node Node::map() {
+  return map(std::vector<std::pair<std::string, Node>>());
 }
 
 Node Node::map(std::vector<std::pair<std::string, Node>> entries) {
