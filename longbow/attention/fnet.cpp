@@ -6,9 +6,9 @@
 // learned. The number of tokens enters the frequencies: what stands in a padded place is hidden (it
 // is set to zero), but how many padded places there are matters. The two matrices do not know it.
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include "longbow/attention/mechanism.h"
+#include "longbow/ops/differentiable.h"
 
 namespace longbow {
 namespace {
@@ -49,19 +49,16 @@ Tensor transformed(const Tensor& x, bool hartley, bool ortho) {
   return at::cat({hartley ? real - imaginary : real, mirrored}, 2);
 }
 
-using torch::autograd::AutogradContext, torch::autograd::variable_list;
-
 // A symmetric map: its gradient is the same transform of the gradient.
-struct Fourier : torch::autograd::Function<Fourier> {
-  static Tensor forward(AutogradContext* context, const Tensor& x, bool hartley, bool ortho) {
-    context->saved_data["hartley"] = hartley;
-    context->saved_data["ortho"] = ortho;
-    return transformed(x, hartley, ortho);
+struct Fourier : Differentiable {
+  Fourier(bool is_hartley, bool is_ortho) : hartley(is_hartley), ortho(is_ortho) {}
+  const bool hartley, ortho;
+
+  TensorVector forward(const TensorVector& inputs) override {
+    return {transformed(inputs[0], hartley, ortho)};
   }
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    return {apply(gradients[0], context->saved_data["hartley"].toBool(),
-                  context->saved_data["ortho"].toBool()),
-            Tensor(), Tensor()};
+  TensorVector backward(const TensorVector& gradients) override {
+    return applied<Fourier>({gradients[0]}, hartley, ortho);
   }
 };
 
@@ -81,9 +78,9 @@ class FNet : public MixerImpl {
     const auto given = zero_where_padded(x, context.mask.keep);
     if (has_matrices(config_)) return within_range(multiplied(given), x.scalar_type());
     // Half types have no Fourier transform.
-    const auto y =
-        Fourier::apply(given.to(wide(x)), config_.transform == Transform::hartley, config_.ortho);
-    return within_range(y, x.scalar_type());
+    const auto y = applied<Fourier>({given.to(wide(x))}, config_.transform == Transform::hartley,
+                                    config_.ortho);
+    return within_range(y[0], x.scalar_type());
   }
 
  private:

@@ -1,9 +1,9 @@
 // No mixing at all: the block is its feed-forward layer, and no token sees another. The lower bound
 // that every mechanism has to beat; with mean pooling it is a bag of tokens.
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include "longbow/attention/mechanism.h"
+#include "longbow/ops/differentiable.h"
 
 namespace longbow {
 namespace {
@@ -12,16 +12,13 @@ struct Config {};
 template <class V>
 void fields(V&, Config&) {}
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
 // One zero seen everywhere, and so is its gradient.
 Tensor nothing_like(const Tensor& x) {
   return at::zeros({1}, x.options()).expand(x.sizes());
 }
-struct Nothing : torch::autograd::Function<Nothing> {
-  static Tensor forward(AutogradContext*, const Tensor& x) { return nothing_like(x); }
-  static variable_list backward(AutogradContext*, const variable_list& gradients) {
+struct Nothing : Differentiable {
+  TensorVector forward(const TensorVector& inputs) override { return {nothing_like(inputs[0])}; }
+  TensorVector backward(const TensorVector& gradients) override {
     return {nothing_like(gradients[0])};
   }
 };
@@ -29,9 +26,9 @@ struct Nothing : torch::autograd::Function<Nothing> {
 // Its block leaves it out; anywhere else it adds nothing.
 class None : public MixerImpl {
  protected:
-  Tensor mix(const Tensor& x, Context&) override { return Nothing::apply(x); }
+  Tensor mix(const Tensor& x, Context&) override { return applied<Nothing>({x})[0]; }
   void open(State&, int64_t, int64_t, Context&) override {}
-  Tensor grow(const Tensor& x, State&, Context&) override { return Nothing::apply(x); }
+  Tensor grow(const Tensor& x, State&, Context&) override { return applied<Nothing>({x})[0]; }
 };
 
 Promises promises(const Config&) {

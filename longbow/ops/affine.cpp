@@ -1,11 +1,11 @@
 #include "longbow/ops/affine.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include <optional>
 
+#include "longbow/ops/differentiable.h"
 #include "longbow/ops/gradient.h"
 #include "longbow/ops/row_sum.h"
 
@@ -13,7 +13,6 @@ namespace longbow {
 namespace {
 
 using at::Tensor;
-using torch::autograd::AutogradContext, torch::autograd::variable_list;
 
 void check(const Tensor& x, const Tensor& weight, const std::optional<Tensor>& bias) {
   TORCH_CHECK(x.dim() >= 1 && weight.dim() == 2 && x.size(-1) == weight.size(1), "affine: x is ",
@@ -39,29 +38,28 @@ Tensor rows_of(const Tensor& x) {
   return x.dim() == 1 ? x.unsqueeze(0) : x.flatten(0, -2);
 }
 
-struct Gradient : torch::autograd::Function<Gradient> {
-  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight,
-                        const std::optional<Tensor>& bias) {
-    context->save_for_backward({x, weight});
-    context->saved_data["has_bias"] = bias.has_value();
+struct Gradient : Differentiable {
+  TensorVector forward(const TensorVector& inputs) override {
+    const auto &x = inputs[0], &weight = inputs[1], &bias = inputs[2];
+    save({x, weight});
     const at::AutoDispatchBelowADInplaceOrView below;
-    return call(x, weight, bias);
+    return {affine(x, weight, bias)};
   }
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const auto saved = context->get_saved_variables();
-    const auto &x = saved[0], &weight = saved[1];
+  TensorVector backward(const TensorVector& gradients) override {
+    const auto kept = saved();
+    const auto &x = kept[0], &weight = kept[1];
     const auto dy = rows_of(gradients[0]);
     Tensor dx, dweight, dbias;
-    if (context->needs_input_grad(0)) dx = dy.mm(weight).view(x.sizes());
-    if (context->needs_input_grad(1)) dweight = dy.t().mm(rows_of(x));
-    const bool has_bias = context->saved_data["has_bias"].toBool();
-    if (has_bias && context->needs_input_grad(2)) dbias = row_sum(dy);
+    if (wants_gradient_of(0)) dx = dy.mm(weight).view(x.sizes());
+    if (wants_gradient_of(1)) dweight = dy.t().mm(rows_of(x));
+    if (wants_gradient_of(2)) dbias = row_sum(dy);
     return {dx, dweight, dbias};
   }
 };
 
 Tensor with_gradient(const Tensor& x, const Tensor& weight, const std::optional<Tensor>& bias) {
-  if (wants_gradient(x, weight, bias.value_or(Tensor()))) return Gradient::apply(x, weight, bias);
+  const auto given = bias.value_or(Tensor());
+  if (wants_gradient(x, weight, given)) return applied<Gradient>({x, weight, given})[0];
   const at::AutoDispatchBelowADInplaceOrView below;
   return call(x, weight, bias);
 }

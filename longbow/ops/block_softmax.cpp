@@ -1,17 +1,14 @@
 #include "longbow/ops/block_softmax.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/custom_function.h>
 
-#include <optional>
-
+#include "longbow/ops/differentiable.h"
 #include "longbow/ops/philox.h"
 
 namespace longbow {
 namespace {
 
 using at::Tensor;
-using torch::autograd::AutogradContext, torch::autograd::variable_list;
 
 // Tokens [B, H, N, D] in blocks, of which the last is filled up with zeros: [B, H, U, block, D].
 Tensor in_blocks(const Tensor& x, int64_t block) {
@@ -55,7 +52,7 @@ struct Listed {
 };
 
 // What is the same for both passes.
-struct Plan : torch::CustomClassHolder {
+struct Plan {
   Plan(const BlockPairs& p, const Visibility& v, const DroppedWeights& d)
       : pairs(p), visibility(v), dropped(d) {}
   BlockPairs pairs;
@@ -112,40 +109,37 @@ Tensor weights_of(const Tensor& scores, const Tensor& log_sum) {
   return (scores - log_sum.masked_fill(log_sum.isneginf(), 0)).exp_();
 }
 
-struct Function : torch::autograd::Function<Function> {
-  static variable_list forward(AutogradContext* context, const Tensor& q, const Tensor& k,
-                               const Tensor& v, const std::optional<Tensor>& given,
-                               const c10::intrusive_ptr<Plan>& plan) {
+struct Attention : Differentiable {
+  explicit Attention(Plan both) : plan(std::move(both)) {}
+  const Plan plan;
+
+  TensorVector forward(const TensorVector& inputs) override {
+    const auto &q = inputs[0], &k = inputs[1], &v = inputs[2], &bias = inputs[3];
     const int64_t n = q.size(2);
-    const auto bias = given.value_or(Tensor());
-    const auto listed = plan->listed();
+    const auto listed = plan.listed();
     const auto s =
-        plan->scores(in_blocks(q, plan->pairs.query_block), listed.gathered(k), bias, n, k.size(2));
+        plan.scores(in_blocks(q, plan.pairs.query_block), listed.gathered(k), bias, n, k.size(2));
     const auto sums = s.logsumexp(-1, true);
     auto weights = weights_of(s, sums);
-    if (const auto kept = plan->kept(weights); kept.defined()) weights = weights * kept;
+    if (const auto kept = plan.kept(weights); kept.defined()) weights = weights * kept;
     const auto out = together(weights.to(v.scalar_type()).matmul(listed.gathered(v)), n);
     const auto log_sum = together(sums, n).squeeze(-1);
-    context->save_for_backward({q, k, v, bias, log_sum});
-    context->saved_data["plan"] = at::IValue::make_capsule(plan);
+    save({q, k, v, bias, log_sum});
     return {out, log_sum};
   }
 
   // With w the weights and g = d out: dv = w^T g, ds = w (g v^T - sum_j w g v^T + d log_sum).
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+  TensorVector backward(const TensorVector& gradients) override {
     TORCH_CHECK(!at::GradMode::is_enabled(), "block_softmax has no second derivative");
-    const auto plan =
-        c10::static_intrusive_pointer_cast<Plan>(context->saved_data["plan"].toCapsule());
-    const auto saved = context->get_saved_variables();
-    const auto &q = saved[0], &k = saved[1], &v = saved[2], &bias = saved[3];
-    const int64_t block = plan->pairs.query_block, n = q.size(2);
-    const auto listed = plan->listed();
+    const auto all = saved();
+    const auto &q = all[0], &k = all[1], &v = all[2], &bias = all[3], &log_sum = all[4];
+    const int64_t block = plan.pairs.query_block, n = q.size(2);
+    const auto listed = plan.listed();
     const auto rows = [&](const Tensor& x) { return in_blocks(x.unsqueeze(-1), block); };
     const auto queries = in_blocks(q, block), keys = listed.gathered(k);
-    const auto weights =
-        weights_of(plan->scores(queries, keys, bias, n, k.size(2)), rows(saved[4]));
+    const auto weights = weights_of(plan.scores(queries, keys, bias, n, k.size(2)), rows(log_sum));
     const auto type = weights.scalar_type();
-    const auto kept = plan->kept(weights);
+    const auto kept = plan.kept(weights);
     const auto g = in_blocks(gradients[0].defined()
                                  ? gradients[0]
                                  : at::zeros_like(v.narrow(2, 0, 1)).expand({-1, -1, n, -1}),
@@ -162,8 +156,7 @@ struct Function : torch::autograd::Function<Function> {
     return {together(ds.matmul(keys), n),
             listed.scattered(dk.to(type), k.sizes()).to(k.scalar_type()),
             listed.scattered(dv.to(type), v.sizes()).to(v.scalar_type()),
-            bias.defined() ? wide_ds.sum_to_size(bias.sizes()).to(bias.scalar_type()) : Tensor(),
-            Tensor()};
+            bias.defined() ? wide_ds.sum_to_size(bias.sizes()).to(bias.scalar_type()) : Tensor()};
   }
 };
 
@@ -181,8 +174,7 @@ BlockSoftmax block_softmax(const Tensor& q, const Tensor& k, const Tensor& v,
   TORCH_CHECK(pairs.columns.dim() == 4 && pairs.columns.size(2) == (q.size(2) + block - 1) / block,
               "block_softmax: columns are ", pairs.columns.sizes(), " for ", q.size(2),
               " queries in blocks of ", block);
-  const auto results = Function::apply(q, k, v, bias.defined() ? std::optional(bias) : std::nullopt,
-                                       c10::make_intrusive<Plan>(pairs, visibility, dropped));
+  const auto results = applied<Attention>({q, k, v, bias}, Plan(pairs, visibility, dropped));
   return {results[0], results[1]};
 }
 

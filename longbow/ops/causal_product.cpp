@@ -2,17 +2,15 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include "longbow/kernels/causal_product.h"
+#include "longbow/ops/differentiable.h"
 
 namespace longbow {
 namespace {
 
 using at::Tensor;
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
 void check(const Tensor& x, const Tensor& y, const Tensor& z) {
   TORCH_CHECK(x.dim() >= 2, "causal_product: x is ", x.sizes(),
@@ -75,24 +73,24 @@ Tensor call(const Tensor& x, const Tensor& y, const Tensor& z, bool reversed) {
 }
 
 // Each gradient is the same product with its arguments exchanged, so the op is its own backward.
-struct Gradient : torch::autograd::Function<Gradient> {
-  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& y, const Tensor& z,
-                        bool reversed) {
-    at::AutoDispatchBelowADInplaceOrView below;
-    context->save_for_backward({x, y, z});
-    context->saved_data["reversed"] = reversed;
-    return call(x, y, z, reversed);
+struct Gradient : Differentiable {
+  explicit Gradient(bool backwards) : reversed(backwards) {}
+  const bool reversed;
+
+  TensorVector forward(const TensorVector& inputs) override {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    save(inputs);
+    return {call(inputs[0], inputs[1], inputs[2], reversed)};
   }
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const auto saved = context->get_saved_variables();
-    const auto &x = saved[0], &y = saved[1], &z = saved[2], &g = gradients[0];
-    const bool reversed = context->saved_data["reversed"].toBool();
-    return {call(g, z, y, reversed), call(z, g, x, !reversed), call(y, x, g, !reversed), Tensor()};
+  TensorVector backward(const TensorVector& gradients) override {
+    const auto kept = saved();
+    const auto &x = kept[0], &y = kept[1], &z = kept[2], &g = gradients[0];
+    return {call(g, z, y, reversed), call(z, g, x, !reversed), call(y, x, g, !reversed)};
   }
 };
 
 Tensor with_gradient(const Tensor& x, const Tensor& y, const Tensor& z, bool reversed) {
-  return Gradient::apply(x, y, z, reversed);
+  return applied<Gradient>({x, y, z}, reversed)[0];
 }
 
 TORCH_LIBRARY_FRAGMENT(longbow, m) {

@@ -2,11 +2,11 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include <algorithm>
 
+#include "longbow/ops/differentiable.h"
 #include "longbow/ops/gradient.h"
 #include "longbow/ops/philox_task.h"
 
@@ -14,7 +14,6 @@ namespace longbow {
 namespace {
 
 using at::Tensor;
-using torch::autograd::AutogradContext, torch::autograd::variable_list;
 
 void run_kernel(const kernels::Dropout& whole, int64_t bytes) {
   constexpr int64_t kGrain = 1 << 14;
@@ -52,24 +51,24 @@ Tensor call(const Tensor& x, const Tensor& key, int64_t site, double rate) {
 }
 
 // The gradient drops what the forward pass dropped, so the op is its own backward.
-struct Gradient : torch::autograd::Function<Gradient> {
-  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& key, int64_t site,
-                        double rate) {
-    context->save_for_backward({key});
-    context->saved_data["site"] = site;
-    context->saved_data["rate"] = rate;
+struct Gradient : Differentiable {
+  Gradient(int64_t number, double share) : site(number), rate(share) {}
+  const int64_t site;
+  const double rate;
+
+  TensorVector forward(const TensorVector& inputs) override {
+    const auto &x = inputs[0], &key = inputs[1];
+    save({key});
     const at::AutoDispatchBelowADInplaceOrView below;
-    return call(x, key, site, rate);
+    return {call(x, key, site, rate)};
   }
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    return {call(gradients[0], context->get_saved_variables()[0],
-                 context->saved_data["site"].toInt(), context->saved_data["rate"].toDouble()),
-            Tensor(), Tensor(), Tensor()};
+  TensorVector backward(const TensorVector& gradients) override {
+    return {call(gradients[0], saved()[0], site, rate), Tensor()};
   }
 };
 
 Tensor with_gradient(const Tensor& x, const Tensor& key, int64_t site, double rate) {
-  if (wants_gradient(x)) return Gradient::apply(x, key, site, rate);
+  if (wants_gradient(x)) return applied<Gradient>({x, key}, site, rate)[0];
   const at::AutoDispatchBelowADInplaceOrView below;
   return call(x, key, site, rate);
 }

@@ -1,14 +1,15 @@
 #include "longbow/ops/fft_convolution.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
+
+#include "longbow/ops/differentiable.h"
 
 namespace longbow {
 namespace {
 
-using at::Tensor, torch::autograd::AutogradContext, torch::autograd::variable_list;
+using at::Tensor;
 
 // The least of 2^a, 3 2^a and 5 2^a that has room for the tokens and for what would wrap around.
 int64_t transform_size(int64_t tokens) {
@@ -29,15 +30,16 @@ Tensor rows_of(const Tensor& product, int64_t size, int64_t rows) {
 
 // y = IFFT(FFT(u) FFT(k)) for a kernel on a circle, k_{-l} at row size - l. The gradients are the
 // same with the conjugates: of u with that of k, of k with that of u. Spectra are not kept.
-struct Circular : torch::autograd::Function<Circular> {
-  static Tensor forward(AutogradContext* context, const Tensor& u, const Tensor& kernel) {
-    context->save_for_backward({u, kernel});
+struct Circular : Differentiable {
+  TensorVector forward(const TensorVector& inputs) override {
+    const auto &u = inputs[0], &kernel = inputs[1];
+    save({u, kernel});
     const int64_t size = kernel.size(-2);
-    return rows_of(spectrum(u, size) * spectrum(kernel, size), size, u.size(-2));
+    return {rows_of(spectrum(u, size) * spectrum(kernel, size), size, u.size(-2))};
   }
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const auto saved = context->get_saved_variables();
-    const auto &u = saved[0], &kernel = saved[1];
+  TensorVector backward(const TensorVector& gradients) override {
+    const auto kept = saved();
+    const auto &u = kept[0], &kernel = kept[1];
     const int64_t size = kernel.size(-2);
     const auto g = spectrum(gradients[0], size);
     const auto summed = [&](const Tensor& product, const Tensor& like, int64_t rows) {
@@ -45,11 +47,9 @@ struct Circular : torch::autograd::Function<Circular> {
       shape[shape.size() - 2] = size / 2 + 1;
       return rows_of(product.sum_to_size(shape), size, rows);
     };
-    variable_list result(2);
-    if (context->needs_input_grad(0))
-      result[0] = summed(g * spectrum(kernel, size).conj(), u, u.size(-2));
-    if (context->needs_input_grad(1))
-      result[1] = summed(g * spectrum(u, size).conj(), kernel, size);
+    TensorVector result(2);
+    if (wants_gradient_of(0)) result[0] = summed(g * spectrum(kernel, size).conj(), u, u.size(-2));
+    if (wants_gradient_of(1)) result[1] = summed(g * spectrum(u, size).conj(), kernel, size);
     return result;
   }
 };
@@ -73,7 +73,7 @@ Tensor fft_convolution(const Tensor& u, const Tensor& past, const Tensor& ahead,
     const auto turned = on_circle(ahead, first == FirstLag::one ? 1 : 0).flip(-2).roll(1, -2);
     circle = past.defined() ? circle + turned : turned;
   }
-  return Circular::apply(u.to(type), circle);
+  return applied<Circular>({u.to(type), circle})[0];
 }
 
 }  // namespace longbow

@@ -1,18 +1,17 @@
 #include "longbow/ops/layer_norm.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include <tuple>
 
+#include "longbow/ops/differentiable.h"
 #include "longbow/ops/gradient.h"
 
 namespace longbow {
 namespace {
 
 using at::Tensor;
-using torch::autograd::AutogradContext, torch::autograd::variable_list;
 using Three = std::tuple<Tensor, Tensor, Tensor>;
 
 void check(const Tensor& x, const Tensor& weight, const Tensor& bias) {
@@ -70,20 +69,23 @@ Three call_backward(const Tensor& dy, const Tensor& x, const Tensor& weight, con
   return op.call(dy, x, weight, bias, mean, rstd);
 }
 
-struct Gradient : torch::autograd::Function<Gradient> {
-  static variable_list forward(AutogradContext* context, const Tensor& x, const Tensor& weight,
-                               const Tensor& bias, double epsilon) {
+struct Gradient : Differentiable {
+  explicit Gradient(double added) : epsilon(added) {}
+  const double epsilon;
+
+  TensorVector forward(const TensorVector& inputs) override {
+    const auto &x = inputs[0], &weight = inputs[1], &bias = inputs[2];
     const at::AutoDispatchBelowADInplaceOrView below;
     const auto [y, mean, rstd] = call(x, weight, bias, epsilon);
-    context->save_for_backward({x, weight, bias, mean, rstd});
-    context->mark_non_differentiable({mean, rstd});
+    save({x, weight, bias, mean, rstd});
+    no_gradient_of({mean, rstd});
     return {y, mean, rstd};
   }
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    const auto saved = context->get_saved_variables();
+  TensorVector backward(const TensorVector& gradients) override {
+    const auto kept = saved();
     const auto [dx, dweight, dbias] =
-        call_backward(gradients[0], saved[0], saved[1], saved[2], saved[3], saved[4]);
-    return {dx, dweight, dbias, Tensor()};
+        call_backward(gradients[0], kept[0], kept[1], kept[2], kept[3], kept[4]);
+    return {dx, dweight, dbias};
   }
 };
 
@@ -92,7 +94,7 @@ Three with_gradient(const Tensor& x, const Tensor& weight, const Tensor& bias, d
     const at::AutoDispatchBelowADInplaceOrView below;
     return call(x, weight, bias, epsilon);
   }
-  const auto found = Gradient::apply(x, weight, bias, epsilon);
+  const auto found = applied<Gradient>({x, weight, bias}, epsilon);
   return {found[0], found[1], found[2]};
 }
 

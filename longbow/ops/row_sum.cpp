@@ -1,16 +1,17 @@
 #include "longbow/ops/row_sum.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
+#include <vector>
+
+#include "longbow/ops/differentiable.h"
 #include "longbow/ops/gradient.h"
 
 namespace longbow {
 namespace {
 
 using at::Tensor;
-using torch::autograd::AutogradContext, torch::autograd::variable_list;
 
 Tensor on_any_device(const Tensor& x) {
   TORCH_CHECK(x.dim() >= 1, "row_sum: x is ", x.sizes(), ", but needs [..., width]");
@@ -25,19 +26,21 @@ Tensor call(const Tensor& x) {
 }
 
 // Every row has the same share in its sum.
-struct Gradient : torch::autograd::Function<Gradient> {
-  static Tensor forward(AutogradContext* context, const Tensor& x) {
-    context->saved_data["sizes"] = x.sizes();
+struct Gradient : Differentiable {
+  std::vector<int64_t> sizes;
+
+  TensorVector forward(const TensorVector& inputs) override {
+    sizes = inputs[0].sizes().vec();
     const at::AutoDispatchBelowADInplaceOrView below;
-    return call(x);
+    return {call(inputs[0])};
   }
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    return {gradients[0].expand(context->saved_data["sizes"].toIntVector())};
+  TensorVector backward(const TensorVector& gradients) override {
+    return {gradients[0].expand(sizes)};
   }
 };
 
 Tensor with_gradient(const Tensor& x) {
-  if (wants_gradient(x)) return Gradient::apply(x);
+  if (wants_gradient(x)) return applied<Gradient>({x})[0];
   const at::AutoDispatchBelowADInplaceOrView below;
   return call(x);
 }

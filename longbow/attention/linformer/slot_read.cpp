@@ -4,18 +4,15 @@
 #include "longbow/attention/linformer/slot_read.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/custom_function.h>
-#include <torch/custom_class.h>
 
 #include <limits>
-#include <optional>
+
+#include "longbow/ops/differentiable.h"
 
 namespace longbow {
 namespace {
 
-using torch::autograd::AutogradContext, torch::autograd::variable_list;
-
-struct Plan : torch::CustomClassHolder {
+struct Plan {
   int64_t heads = 1, piece = 1;
   Tensor hidden = {};  // [1 or B, 1 or N, 1 or H, R] bool, or undefined
   double dropout = 0;  // 0 outside training
@@ -68,35 +65,33 @@ class Piece {
   Tensor x_, weights_, dropped_;
 };
 
-struct SlotRead : torch::autograd::Function<SlotRead> {
-  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& keys,
-                        const std::optional<Tensor>& given_bias, const Tensor& values,
-                        const c10::intrusive_ptr<Plan>& plan) {
-    const auto bias = given_bias.value_or(Tensor());
+struct SlotRead : Differentiable {
+  explicit SlotRead(Plan both) : plan(std::move(both)) {}
+  const Plan plan;
+
+  TensorVector forward(const TensorVector& inputs) override {
+    const auto &x = inputs[0], &keys = inputs[1], &bias = inputs[2], &values = inputs[3];
     auto y = at::empty({x.size(0), x.size(1), values.size(2)}, x.options());
-    for (int64_t first = 0; first < x.size(1); first += plan->piece) {
-      const Piece piece(x, keys, bias, *plan, first);
+    for (int64_t first = 0; first < x.size(1); first += plan.piece) {
+      const Piece piece(x, keys, bias, plan, first);
       auto rows = piece.of(y);
       at::bmm_out(rows, piece.reading(x.scalar_type()), values);
     }
-    context->save_for_backward({x, keys, bias, values});
-    context->saved_data["plan"] = at::IValue::make_capsule(plan);
-    return y;
+    save(inputs);
+    return {y};
   }
 
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+  TensorVector backward(const TensorVector& gradients) override {
     TORCH_CHECK(!at::GradMode::is_enabled(),
                 "slots that are read in pieces have no second derivative");
-    const auto plan =
-        c10::static_intrusive_pointer_cast<Plan>(context->saved_data["plan"].toCapsule());
-    const auto saved = context->get_saved_variables();
-    const auto &x = saved[0], &keys = saved[1], &bias = saved[2], &values = saved[3];
+    const auto kept = saved();
+    const auto &x = kept[0], &keys = kept[1], &bias = kept[2], &values = kept[3];
     const auto sums = x.options().dtype(wide(x));
     const auto dx = at::empty_like(x), dk = at::zeros(keys.sizes(), sums),
                dv = at::zeros(values.sizes(), sums);
     const auto db = bias.defined() ? at::zeros(bias.sizes(), sums) : Tensor();
-    for (int64_t first = 0; first < x.size(1); first += plan->piece) {
-      const Piece piece(x, keys, bias, *plan, first);
+    for (int64_t first = 0; first < x.size(1); first += plan.piece) {
+      const Piece piece(x, keys, bias, plan, first);
       const auto dy = piece.of(gradients[0]);
       dv.add_(piece.reading(x.scalar_type()).transpose(1, 2).bmm(dy));
       const auto ds = piece.back(dy.bmm(values.transpose(1, 2)));
@@ -106,7 +101,7 @@ struct SlotRead : torch::autograd::Function<SlotRead> {
       if (db.defined()) db.add_(ds.sum(1, true, db.scalar_type()));
     }
     return {dx, dk.to(x.scalar_type()), db.defined() ? db.to(x.scalar_type()) : db,
-            dv.to(x.scalar_type()), Tensor()};
+            dv.to(x.scalar_type())};
   }
 };
 
@@ -120,18 +115,17 @@ int64_t suitable_piece(const Tensor& x, int64_t row) {
 
 Tensor read_in_pieces(const Tensor& x, const FixedSlots& slots, const Weighing& weighing,
                       const Context& context) {
-  const auto plan = c10::make_intrusive<Plan>();
-  plan->heads = slots.keys.size(1);
+  Plan plan;
+  plan.heads = slots.keys.size(1);
   const auto keys = slots.keys.flatten(1, 2);
-  plan->piece = slots.piece > 0 ? slots.piece : suitable_piece(x, keys.size(1));
-  if (slots.visible.defined()) plan->hidden = slots.visible.logical_not().transpose(1, 2);
-  plan->dropout = weighing.training ? weighing.dropout : 0;
-  plan->site = weighing.path + ".dropout";
-  plan->random = context.random;
-  const auto values = slots.values.flatten(1, 2) * (1 / (1 - plan->dropout));
-  std::optional<Tensor> bias;
-  if (slots.bias.defined()) bias = slots.bias.flatten(1, 2).unsqueeze(1);
-  return SlotRead::apply(x, keys, bias, values, plan);
+  plan.piece = slots.piece > 0 ? slots.piece : suitable_piece(x, keys.size(1));
+  if (slots.visible.defined()) plan.hidden = slots.visible.logical_not().transpose(1, 2);
+  plan.dropout = weighing.training ? weighing.dropout : 0;
+  plan.site = weighing.path + ".dropout";
+  plan.random = context.random;
+  const auto values = slots.values.flatten(1, 2) * (1 / (1 - plan.dropout));
+  const auto bias = slots.bias.defined() ? slots.bias.flatten(1, 2).unsqueeze(1) : Tensor();
+  return applied<SlotRead>({x, keys, bias, values}, std::move(plan))[0];
 }
 
 }  // namespace longbow

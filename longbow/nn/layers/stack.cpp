@@ -2,25 +2,11 @@
 
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
-#include <torch/csrc/autograd/custom_function.h>
+
+#include "longbow/ops/differentiable.h"
 
 namespace longbow {
 namespace {
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
-// Inputs of the node: x, memory, carry values, parameters. Outputs: both streams, loss (or
-// nothing), carry values.
-struct Run : torch::CustomClassHolder {
-  std::vector<Block> blocks;
-  std::shared_ptr<Shared> shared;
-  Context context;
-  Choices choices;
-  std::vector<std::string> carried, produced;
-  std::vector<Tensors> carries;  // what entered each block
-  bool has_memory = false, has_loss = false;
-};
 
 Tensor leaf(const Tensor& x) {
   return x.defined() && x.is_floating_point() ? x.detach().requires_grad_() : x;
@@ -35,9 +21,9 @@ Tensor plus(const Tensor& sum, const Tensor& term) {
 class Gathered {
  public:
   // Back through one branch: `roots` with their gradients, to the leaves and parameters.
-  variable_list through(const std::vector<std::pair<Tensor, Tensor>>& roots,
-                        const variable_list& leaves, const std::vector<Tensor>& parameters) {
-    variable_list from, seeds, wanted = leaves;
+  TensorVector through(const std::vector<std::pair<Tensor, Tensor>>& roots,
+                       const TensorVector& leaves, const TensorVector& parameters) {
+    TensorVector from, seeds, wanted = leaves;
     for (const auto& [root, seed] : roots)
       if (root.defined() && seed.defined() && root.requires_grad()) {
         from.push_back(root);
@@ -45,7 +31,7 @@ class Gathered {
       }
     for (const auto& parameter : parameters)
       if (parameter.requires_grad()) wanted.push_back(parameter);
-    if (from.empty()) return variable_list(leaves.size());
+    if (from.empty()) return TensorVector(leaves.size());
     auto found = torch::autograd::grad(from, wanted, seeds, false, false, /*allow_unused=*/true);
     for (size_t i = leaves.size(); i < wanted.size(); ++i) {
       auto& sum = sums_[wanted[i].unsafeGetTensorImpl()];
@@ -63,66 +49,69 @@ class Gathered {
   std::map<const void*, Tensor> sums_;
 };
 
-struct Reversed : torch::autograd::Function<Reversed> {
-  static variable_list forward(AutogradContext* node, const c10::intrusive_ptr<Run>& run,
-                               at::TensorList given) {
-    const auto inputs = given.vec();
-    Context inner = run->context;
+// Inputs: x, memory, carry values, parameters. Outputs: both streams, loss (or nothing), carry
+// values.
+struct Reversed : Differentiable {
+  std::vector<Block> blocks;
+  std::shared_ptr<Shared> shared;
+  Context context;
+  Choices choices;
+  std::vector<std::string> carried, produced;
+  std::vector<Tensors> carries;  // what entered each block
+  bool has_memory = false, has_loss = false;
+
+  TensorVector forward(const TensorVector& inputs) override {
+    Context inner = context;
     inner.loss = Tensor();
-    run->choices.mode = Choices::Mode::record;
-    if (!inner.choices) inner.choices = &run->choices;
+    choices.mode = Choices::Mode::record;
+    if (!inner.choices) inner.choices = &choices;
     Tensor first = inputs[0], second = inputs[0];
-    {
-      const at::AutoGradMode off(false);
-      for (const auto& block : run->blocks) {
-        run->carries.push_back(inner.carry);
-        const auto branch = block->branch();
-        first = first + branch(0, second, inner);
-        second = second + branch(1, first, inner);
-      }
+    for (const auto& block : blocks) {
+      carries.push_back(inner.carry);
+      const auto branch = block->branch();
+      first = first + branch(0, second, inner);
+      second = second + branch(1, first, inner);
     }
-    run->has_loss = inner.loss.defined();
-    variable_list outputs = {first, second};
-    if (run->has_loss) outputs.push_back(inner.loss);
+    has_loss = inner.loss.defined();
+    TensorVector outputs = {first, second};
+    if (has_loss) outputs.push_back(inner.loss);
     for (const auto& [key, value] : inner.carry) {
-      run->produced.push_back(key);
+      produced.push_back(key);
       outputs.push_back(value);
     }
-    auto saved = inputs;
-    saved.push_back(first);
-    saved.push_back(second);
-    node->save_for_backward(saved);
-    node->saved_data["run"] = c10::IValue::make_capsule(run);
+    auto kept = inputs;
+    kept.push_back(first);
+    kept.push_back(second);
+    save(kept);
     return outputs;
   }
 
-  static variable_list backward(AutogradContext* node, const variable_list& gradients) {
-    const auto run = c10::static_intrusive_pointer_cast<Run>(node->saved_data["run"].toCapsule());
-    auto inputs = node->get_saved_variables();
+  TensorVector backward(const TensorVector& gradients) override {
+    auto inputs = saved();
     auto second = inputs.back();
     inputs.pop_back();
     auto first = inputs.back();
     inputs.pop_back();
     auto d_first = gradients[0], d_second = gradients[1], d_memory = Tensor();
     size_t next = 2;
-    const auto d_loss = run->has_loss ? gradients[next++] : Tensor();
+    const auto d_loss = has_loss ? gradients[next++] : Tensor();
     Tensors d_carry;
-    for (const auto& key : run->produced) d_carry[key] = gradients[next++];
+    for (const auto& key : produced) d_carry[key] = gradients[next++];
 
-    run->choices.mode = Choices::Mode::replay;
-    const auto shared = run->shared ? run->shared->parameters() : std::vector<Tensor>();
+    choices.mode = Choices::Mode::replay;
+    const auto common = shared ? shared->parameters() : TensorVector();
     Gathered gathered;
-    for (size_t i = run->blocks.size(); i-- > 0;) {
+    for (size_t i = blocks.size(); i-- > 0;) {
       const at::AutoGradMode on(true);
-      const auto branch = run->blocks[i]->branch();
-      auto parameters = run->blocks[i]->parameters();
-      parameters.insert(parameters.end(), shared.begin(), shared.end());
-      Context inner = run->context;
+      const auto branch = blocks[i]->branch();
+      auto parameters = blocks[i]->parameters();
+      parameters.insert(parameters.end(), common.begin(), common.end());
+      Context inner = context;
       inner.loss = Tensor();
       inner.recomputing = true;
-      if (!inner.choices) inner.choices = &run->choices;
-      inner.memory = leaf(run->context.memory);
-      inner.carry = run->carries[i];
+      if (!inner.choices) inner.choices = &choices;
+      inner.memory = leaf(context.memory);
+      inner.carry = carries[i];
       for (auto& [key, value] : inner.carry) value = leaf(value);
       const auto entered = inner.carry;
 
@@ -137,25 +126,24 @@ struct Reversed : torch::autograd::Function<Reversed> {
       const auto mixed = branch(0, x, inner);
       std::vector<std::pair<Tensor, Tensor>> roots = {{mixed, d_first}, {inner.loss, d_loss}};
       for (const auto& [key, value] : inner.carry) roots.emplace_back(value, d_carry[key]);
-      variable_list leaves = {x};
-      if (run->has_memory) leaves.push_back(inner.memory);
+      TensorVector leaves = {x};
+      if (has_memory) leaves.push_back(inner.memory);
       for (const auto& [key, value] : entered)
         if (value.requires_grad()) leaves.push_back(value);
       const auto found = gathered.through(roots, leaves, parameters);
       d_second = plus(d_second, found[0]);
       size_t at = 1;
-      if (run->has_memory) d_memory = plus(d_memory, found[at++]);
+      if (has_memory) d_memory = plus(d_memory, found[at++]);
       d_carry.clear();
       for (const auto& [key, value] : entered)
         if (value.requires_grad()) d_carry[key] = found[at++];
       first = (first - mixed).detach();
     }
 
-    variable_list result = {Tensor(), plus(d_first, d_second)};
-    if (run->has_memory) result.push_back(d_memory);
-    for (const auto& key : run->carried) result.push_back(d_carry[key]);
-    while (result.size() < inputs.size() + 1)
-      result.push_back(gathered.of(inputs[result.size() - 1]));
+    TensorVector result = {plus(d_first, d_second)};
+    if (has_memory) result.push_back(d_memory);
+    for (const auto& key : carried) result.push_back(d_carry[key]);
+    while (result.size() < inputs.size()) result.push_back(gathered.of(inputs[result.size()]));
     return result;
   }
 };
@@ -180,11 +168,11 @@ Tensor Stack::operator()(const Tensor& x, Context& context) {
 }
 
 Tensor Stack::reversed_later(const Tensor& x, Context& context) {
-  auto run = c10::make_intrusive<Run>();
+  const auto run = std::make_shared<Reversed>();
   run->blocks = blocks_;
   run->shared = shared_;
   run->context = context;
-  variable_list inputs = {x};
+  TensorVector inputs = {x};
   if ((run->has_memory = context.memory.defined())) inputs.push_back(context.memory);
   for (const auto& [key, value] : context.carry) {
     run->carried.push_back(key);
@@ -193,7 +181,7 @@ Tensor Stack::reversed_later(const Tensor& x, Context& context) {
   for (const auto& parameter : parameters()) inputs.push_back(parameter);
   if (shared_)
     for (const auto& parameter : shared_->parameters()) inputs.push_back(parameter);
-  const auto outputs = Reversed::apply(run, at::TensorList(inputs));
+  const auto outputs = applied(run, inputs);
   size_t i = 2;
   if (run->has_loss) context.add_loss(outputs[i++]);
   for (const auto& key : run->produced) context.carry[key] = outputs[i++];

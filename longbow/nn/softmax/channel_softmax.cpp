@@ -1,11 +1,12 @@
 #include "longbow/nn/softmax/channel_softmax.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+
+#include "longbow/ops/differentiable.h"
 
 namespace longbow {
 
@@ -97,8 +98,6 @@ ChannelSums grow_channel_sums(const Tensor& k, const Tensor& v, State& state,
 
 namespace {
 
-using torch::autograd::AutogradContext, torch::autograd::variable_list;
-
 Tensor biases(const Tensor& left, const Tensor& right) {
   return right.defined() ? left.matmul(right.transpose(-2, -1)) : left;
 }
@@ -186,16 +185,18 @@ Gradients slopes_by_pairs(const Tensor& k, const Tensor& v, const Tensor& w, con
   return {dk, dv, dw};
 }
 
-struct BiasedSums : torch::autograd::Function<BiasedSums> {
-  static variable_list forward(AutogradContext* context, const Tensor& k, const Tensor& v,
-                               const Tensor& left, const std::optional<Tensor>& right,
-                               const std::optional<Tensor>& hidden) {
-    const auto w = biases(left, right.value_or(Tensor()));
-    const bool products = !hidden && k.is_cpu();
+struct BiasedSums : Differentiable {
+  bool products = false;
+
+  TensorVector forward(const TensorVector& inputs) override {
+    const auto &k = inputs[0], &v = inputs[1], &left = inputs[2], &right = inputs[3],
+               &hidden = inputs[4];
+    const auto w = biases(left, right);
+    products = !hidden.defined() && k.is_cpu();
     ChannelSums sums;
     Tensor apart;  // which of the sums were formed by pairs, where some were and some were not
     if (!products) {
-      sums = sums_by_pairs(k, v, w, hidden.value_or(Tensor()));
+      sums = sums_by_pairs(k, v, w, hidden);
     } else {
       const Factors factors(k, w);
       sums = factors.sums(v);
@@ -207,22 +208,20 @@ struct BiasedSums : torch::autograd::Function<BiasedSums> {
                 at::where(lost, again.weights, sums.weights)};
       }
     }
-    context->saved_data["products"] = products;
-    context->save_for_backward(
-        {k, v, left, right.value_or(Tensor()), hidden.value_or(Tensor()), sums.max, apart});
-    context->mark_non_differentiable({sums.max});
+    save({k, v, left, right, hidden, sums.max, apart});
+    no_gradient_of({sums.max});
     return {sums.max, sums.values, sums.weights};
   }
 
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+  TensorVector backward(const TensorVector& gradients) override {
     TORCH_CHECK(!at::GradMode::is_enabled(), "biased_sums: has no second derivative");
-    const auto saved = context->get_saved_variables();
-    const auto &k = saved[0], &v = saved[1], &left = saved[2], &right = saved[3],
-               &hidden = saved[4], &max = saved[5], &apart = saved[6];
+    const auto kept = saved();
+    const auto &k = kept[0], &v = kept[1], &left = kept[2], &right = kept[3], &hidden = kept[4],
+               &max = kept[5], &apart = kept[6];
     const auto &gv = gradients[1], &gw = gradients[2];
     const auto w = biases(left, right);
     Gradients d;
-    if (!context->saved_data["products"].toBool()) {
+    if (!products) {
       d = slopes_by_pairs(k, v, w, hidden, max, gv, gw);
     } else if (!apart.defined()) {
       d = slopes_by_products(k, v, w, gv, gw);
@@ -243,12 +242,9 @@ struct BiasedSums : torch::autograd::Function<BiasedSums> {
 
 ChannelSums biased_sums(const Tensor& k, const Tensor& v, const PairBias& bias,
                         const Tensor& hidden) {
-  const auto given = [](const Tensor& t) {
-    return t.defined() ? std::optional<Tensor>(t) : std::nullopt;
-  };
   const auto type = k.scalar_type();
   const auto right = bias.right.defined() ? bias.right.to(type) : Tensor();
-  const auto sums = BiasedSums::apply(k, v, bias.left.to(type), given(right), given(hidden));
+  const auto sums = applied<BiasedSums>({k, v, bias.left.to(type), right, hidden});
   return {sums[0], sums[1], sums[2]};
 }
 

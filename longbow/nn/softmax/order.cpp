@@ -1,25 +1,24 @@
 #include "longbow/nn/softmax/order.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/custom_function.h>
+
+#include "longbow/ops/differentiable.h"
 
 namespace longbow {
 namespace {
-
-using torch::autograd::AutogradContext, torch::autograd::variable_list;
 
 Tensor gathered(const Tensor& x, const Tensor& index) {
   return x.gather(-2, index.unsqueeze(-1).expand_as(x));
 }
 
-struct Permuted : torch::autograd::Function<Permuted> {
-  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& index,
-                        const Tensor& inverse) {
-    context->save_for_backward({inverse});
-    return gathered(x, index);
+struct Permuted : Differentiable {
+  TensorVector forward(const TensorVector& inputs) override {
+    const auto &x = inputs[0], &index = inputs[1], &inverse = inputs[2];
+    save({inverse});
+    return {gathered(x, index)};
   }
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    return {gathered(gradients[0], context->get_saved_variables()[0]), Tensor(), Tensor()};
+  TensorVector backward(const TensorVector& gradients) override {
+    return {gathered(gradients[0], saved()[0]), Tensor(), Tensor()};
   }
 };
 
@@ -31,7 +30,7 @@ Tensor permuted(const Tensor& x, const Tensor& index, const Tensor& inverse) {
   const auto lead = at::infer_size(x.sizes().slice(0, x.dim() - 1), index.sizes());
   auto sizes = lead;
   sizes.push_back(x.size(-1));
-  return Permuted::apply(x.expand(sizes), index.expand(lead), inverse.expand(lead));
+  return applied<Permuted>({x.expand(sizes), index.expand(lead), inverse.expand(lead)})[0];
 }
 
 }  // namespace

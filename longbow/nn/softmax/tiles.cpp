@@ -8,20 +8,18 @@
 #include "longbow/nn/softmax/tiles.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/custom_function.h>
-#include <torch/custom_class.h>
 
 #include <limits>
+
+#include "longbow/ops/differentiable.h"
 
 namespace longbow {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-using torch::autograd::AutogradContext, torch::autograd::variable_list;
-
 // Everything but q, k and v.
-struct Plan : torch::CustomClassHolder {
+struct Plan {
   Plan(const Tensor& q, const Seen& seen, Tiling sizes)
       : batch(q.size(0)),
         causal(seen.causal),
@@ -145,46 +143,46 @@ Tensor relu_sums(const Walk& walk, const Tensor& q, const Tensor& v) {
   return o;
 }
 
-struct Tiled : torch::autograd::Function<Tiled> {
-  static Tensor forward(AutogradContext* context, const Tensor& q, const Tensor& k, const Tensor& v,
-                        const c10::intrusive_ptr<Plan>& plan) {
-    const Walk walk(q, k, *plan);
+struct Tiled : Differentiable {
+  explicit Tiled(Plan both) : plan(std::move(both)) {}
+  const Plan plan;
+
+  TensorVector forward(const TensorVector& inputs) override {
+    const auto &q = inputs[0], &k = inputs[1], &v = inputs[2];
+    const Walk walk(q, k, plan);
     const auto [o, lse] =
-        plan->rectified ? std::pair{relu_sums(walk, q, v), Tensor()} : softmax_sums(walk, q, v);
-    context->save_for_backward({q, k, v, plan->rectified ? Tensor() : o, lse});
-    context->saved_data["plan"] = at::IValue::make_capsule(plan);
-    return o;
+        plan.rectified ? std::pair{relu_sums(walk, q, v), Tensor()} : softmax_sums(walk, q, v);
+    save({q, k, v, plan.rectified ? Tensor() : o, lse});
+    return {o};
   }
 
-  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+  TensorVector backward(const TensorVector& gradients) override {
     TORCH_CHECK(!at::GradMode::is_enabled(),
                 "attention in tiles computes its weights again and has no second derivative; "
                 "form: naive of softmax and rela has");
-    const auto plan =
-        c10::static_intrusive_pointer_cast<Plan>(context->saved_data["plan"].toCapsule());
-    const auto saved = context->get_saved_variables();
-    const auto &q = saved[0], &k = saved[1], &v = saved[2], &o = saved[3], &lse = saved[4];
+    const auto kept = saved();
+    const auto &q = kept[0], &k = kept[1], &v = kept[2], &o = kept[3], &lse = kept[4];
     const auto d_o = gradients[0].contiguous(), dq = at::zeros_like(q), dk = at::zeros_like(k),
                dv = at::zeros_like(v);
-    const auto delta = plan->rectified ? Tensor() : (d_o * o).sum(2, true);  // [G, N, 1]
-    const Walk walk(q, k, *plan);
+    const auto delta = plan.rectified ? Tensor() : (d_o * o).sum(2, true);  // [G, N, 1]
+    const Walk walk(q, k, plan);
     const auto room = walk.room(q.scalar_type());
     walk.each([&](const Tile& t, const Tensor& a) {
       const auto rows = t.of_queries(d_o), dropped = walk.dropped(t);
-      const auto& p = plan->rectified ? a.relu_() : a.sub_(t.of_queries(lse)).exp_();
+      const auto& p = plan.rectified ? a.relu_() : a.sub_(t.of_queries(lse)).exp_();
       auto ds = walk.shaped(room, t);
       if (dropped.defined()) walk.drop(dropped, ds.copy_(p));
       t.of_keys(dv).baddbmm_((dropped.defined() ? ds : p).transpose(1, 2), rows);
       at::bmm_out(ds, rows, t.of_keys(v).transpose(1, 2));
       walk.drop(dropped, ds);
-      if (plan->rectified)
+      if (plan.rectified)
         at::threshold_backward_out(ds, ds, p, 0);
       else
         ds.sub_(t.of_queries(delta)).mul_(p);
       t.of_queries(dq).baddbmm_(ds, t.of_keys(k));
       t.of_keys(dk).baddbmm_(ds.transpose(1, 2), t.of_queries(q));
     });
-    return {dq, dk, dv, Tensor()};
+    return {dq, dk, dv};
   }
 };
 
@@ -194,13 +192,13 @@ Tensor flat(const Tensor& x) {
 
 Tensor tiled(bool rectified, const Tensor& q, const Tensor& k, const Tensor& v, const Seen& seen,
              const Tiling& tiling, const Weighing& weighing, const Context& context) {
-  const auto plan = c10::make_intrusive<Plan>(q, seen, tiling);
-  plan->rectified = rectified;
-  plan->dropout = weighing.training ? weighing.dropout : 0;
-  plan->site = weighing.path + ".dropout";
-  plan->random = context.random;
-  return Tiled::apply(flat(q), flat(k), flat(v), plan)
-      .view({q.size(0), q.size(1), q.size(2), v.size(3)});
+  Plan plan(q, seen, tiling);
+  plan.rectified = rectified;
+  plan.dropout = weighing.training ? weighing.dropout : 0;
+  plan.site = weighing.path + ".dropout";
+  plan.random = context.random;
+  return applied<Tiled>({flat(q), flat(k), flat(v)}, std::move(plan))[0].view(
+      {q.size(0), q.size(1), q.size(2), v.size(3)});
 }
 
 }  // namespace
