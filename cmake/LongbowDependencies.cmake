@@ -17,6 +17,14 @@ target_include_directories(longbow_parsers INTERFACE ${longbow_utf8proc_include}
 target_link_libraries(longbow_parsers INTERFACE yaml-cpp nlohmann_json::nlohmann_json ${longbow_utf8proc_library}
   ${longbow_pcre2_library} ZLIB::ZLIB LibLZMA::LibLZMA)
 
+# Optional: without it, images that are JPEG files are refused.
+find_package(JPEG)
+if(JPEG_FOUND)
+  target_link_libraries(longbow_parsers INTERFACE JPEG::JPEG)
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/longbow/data/readers/jpeg.cpp PROPERTIES
+    COMPILE_DEFINITIONS LONGBOW_JPEG INCLUDE_DIRECTORIES "${JPEG_INCLUDE_DIRS}")
+endif()
+
 # LibTorch ships the headers of a fmt: the one that every file sees. longbow/core/fmt.cpp compiles it, since its
 # header-only form would be compiled again in every file. The link keeps LibTorch's other headers out of sight.
 set(fmt_include ${PROJECT_BINARY_DIR}/generated/fmt)
