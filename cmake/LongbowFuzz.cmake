@@ -68,6 +68,7 @@ set(corpus_rows corpus/readers/record.cpp corpus/readers/json_stream.cpp corpus/
   corpus/readers/delimited_rows.cpp corpus/readers/number.cpp corpus/readers/table_format.cpp)
 longbow_fuzz_reader(png SOURCES corpus/files/png.cpp)
 longbow_fuzz_reader(tar SOURCES ${corpus_files} corpus/files/tar.cpp)
+longbow_fuzz_reader(idx SOURCES data/readers/idx.cpp)
 longbow_fuzz_reader(text_file SOURCES ${corpus_files})
 longbow_fuzz_reader(table SOURCES ${corpus_files} ${corpus_rows} corpus/readers/table.cpp)
 longbow_fuzz_reader(questions SOURCES ${corpus_files} corpus/readers/record.cpp corpus/readers/json_stream.cpp

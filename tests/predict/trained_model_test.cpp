@@ -10,7 +10,9 @@
 #include "longbow/core/file.h"
 #include "longbow/predict/predictions.h"
 #include "longbow/predict/writing.h"
+#include "longbow/tensors/safetensors.h"
 #include "longbow/train/run/train.h"
+#include "tests/data/idx.h"
 #include "tests/support/tensor.h"
 #include "tests/train/scratch.h"
 
@@ -57,6 +59,34 @@ TEST(TrainedModel, PredictsFromItsFolderAlone) {
   EXPECT_EQ(said[0].label, said[1].label);
   EXPECT_EQ(said[0].probability, said[1].probability);
   EXPECT_EQ(said[0].all.find("input")->text, text);
+}
+
+// Pretrained on hidden pixels and opened without its data.
+TEST(TrainedModel, OfPixelsReadsGreyLevels) {
+  const auto folder = scratch();
+  fs::create_directories(folder + "/data");
+  for (const std::string split : {"train", "t10k"}) {
+    write_file(folder + "/data/" + split + "-images-idx3-ubyte", idx_images(200, 25));
+    write_file(folder + "/data/" + split + "-labels-idx1-ubyte", idx_labels(200));
+  }
+  const auto text =
+      "{task: mnist, data: {path: " + folder +
+      "/data}, model: {width: 16, layers: 1, init: xavier, input: pixels, positions: axial, head: "
+      "32}, train: {max_steps: 400, batch_size: 20, learning_rate: 1e-2, threads: 0}, pretrain: "
+      "{objective: masked_lm, max_steps: 20, model: {tied: false, masking: {fraction: 0.5, masked: "
+      "1, random: 0}}}}";
+  train(read_run_config(parse_yaml(text, "run.yaml")),
+        {.out = folder + "/run", .progress = ProgressStyle::off});
+  fs::remove_all(folder + "/data");
+  auto model = open_model(folder + "/run");
+  EXPECT_EQ(model.facts().splits.image.width, 3);
+  const auto said = model.predict({"0 0 0 0 0 0", "225 225 225 225 225 225"});
+  EXPECT_EQ(said.at(0).label, "0");
+  EXPECT_EQ(said.at(1).label, "9");
+  const auto weights = load_safetensors(folder + "/run/model.safetensors").tensors;
+  EXPECT_EQ(weights.count("encoder.embedding.pixels.value.weight"), 1);
+  EXPECT_EQ(weights.count("encoder.embedding.pixels.mask"), 0) << "only the pretraining has one";
+  EXPECT_EQ(error_of([&] { model.predict({"0 0 256"}); }).find("256") != std::string::npos, true);
 }
 
 TEST(TrainedModel, ItsCardHasLabelsAndSpecialIdsAsHuggingFaceNamesThem) {
