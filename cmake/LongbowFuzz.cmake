@@ -4,7 +4,7 @@
 if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   message(FATAL_ERROR "libFuzzer comes with clang: CC=clang CXX=clang++ cmake --preset fuzz")
 endif()
-set(LONGBOW_FUZZ_SECONDS 5 CACHE STRING "Seconds that ctest gives each reader")
+set(LONGBOW_FUZZ_SECONDS 3 CACHE STRING "Seconds that ctest gives each reader")
 add_custom_target(longbow_fuzz)
 if(LONGBOW_PCH)
   longbow_add_pch(plain_pch LINKS longbow_parsers)
