@@ -38,7 +38,7 @@ void fit_image(EncoderConfig& config, const Splits& splits, const Node& tree) {
     if (!is_image)
       throw UserError(tree.place_of("input"),
                       "model.input is pixels, but the samples are not images",
-                      "leave it out; cifar10 and mnist are images");
+                      "leave it out; cifar10, mnist and pathfinder are images");
     if (config.pixels.deviation == 0) measure(config.pixels, *splits.train);
   }
   if (config.positions == Positions::axial && config.axial.columns == 0 && config.axial.rows == 0 &&

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "longbow/data/readers/permutation.h"
+#include "longbow/data/readers/torch_permutation.h"
 #include "tests/data/folder.h"
 
 namespace longbow {

@@ -7,12 +7,11 @@
 
 #include "longbow/core/file.h"
 #include "longbow/corpus/files/byte_source.h"
-#include "longbow/data/readers/permutation.h"
+#include "longbow/data/readers/torch_permutation.h"
+#include "longbow/data/samples/image_store.h"
 
 namespace longbow {
 namespace {
-
-constexpr int64_t kLevels = 256;
 
 // Some of the images.
 class ImageDataset final : public Dataset {
@@ -34,12 +33,6 @@ class ImageDataset final : public Dataset {
   std::shared_ptr<const GreyImages> images_;
   std::vector<int64_t> which_;
 };
-
-std::vector<std::string> level_names() {
-  std::vector<std::string> names = {"[PAD]"};
-  for (int64_t level = 0; level < kLevels; ++level) names.push_back(std::to_string(level));
-  return names;
-}
 
 std::vector<int64_t> order_of(int64_t count, ImageOrder order) {
   if (order == ImageOrder::s4_seed42) return torch_permutation(count, 42);
@@ -69,10 +62,10 @@ Splits image_splits(const DataConfig& config, std::shared_ptr<const GreyImages> 
     const auto begin = all.begin() + from;
     return std::make_shared<ImageDataset>(train, std::vector<int64_t>(begin, begin + count));
   };
-  Splits splits = {.vocabulary = kLevels + 1,
+  Splits splits = {.vocabulary = kGreyTokens,
                    .classes = std::ssize(labels),
                    .image = train->size,
-                   .symbols = level_names(),
+                   .symbols = grey_symbols(),
                    .labels = labels};
   set_splits(splits, part(0, kept), part(kept, held),
              test ? std::make_shared<ImageDataset>(test, order_of(test->count(), ImageOrder::file))

@@ -50,6 +50,7 @@ Splits cached_pictures(const DataConfig& data, const Node& key, int64_t size, co
                    .vocabulary = kGreyTokens,
                    .classes = 2,
                    .max_length = size * size,
+                   .image = {size, size},
                    .symbols = grey_symbols(),
                    .labels = {"apart", "joined"}};
   for (size_t i = 0; i < kSplits.size(); ++i) splits.checksums[kSplits[i]] = card.checksums[i];
