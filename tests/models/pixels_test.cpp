@@ -45,6 +45,17 @@ TEST(Pixels, AHiddenOneIsTheMaskWhateverItsValue) {
   EXPECT_GT(weights["mask"].abs().min().item<double>(), 0);
 }
 
+TEST(Pixels, AreRoundedOnceInHalfPrecision) {
+  Pixels pixels({.init = "xavier", .seed = 1}, kHalf, kPixelIds, 3);
+  pixels.to(at::kBFloat16);
+  const auto levels = at::arange(0, kGreyLevels, at::kDouble);
+  const auto weight = pixels.named_parameters()["value.weight"].to(at::kDouble).flatten();
+  const auto got = pixels(at::arange(1, kPixelIds).unsqueeze(0));
+  EXPECT_EQ(got.scalar_type(), at::kBFloat16);
+  EXPECT_NEAR_TENSOR(got[0].to(at::kDouble), ((levels / 255 - 0.5) / 0.25).unsqueeze(1) * weight,
+                     (Tolerance{0, 1.01 / 256}));
+}
+
 TEST(Pixels, HaveGradients) {
   Pixels pixels({.init = "xavier", .seed = 1}, kHalf, kPixelIds + 1, 3);
   pixels.to(at::kDouble);

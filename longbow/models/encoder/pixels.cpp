@@ -14,12 +14,17 @@ Pixels::Pixels(const Site& site, const PixelsConfig& config, int64_t ids, int64_
   if (ids > kPixelIds) mask_ = parameter("mask", initial_matrix(site, "mask", width, 1).flatten());
 }
 
+// In float32 where the weights are of a half type, which cannot tell all 256 levels apart.
 Tensor Pixels::operator()(const Tensor& ids) const {
-  auto value = ids.sub(1).clamp(0, kGreyLevels - 1).to(value_->weight.scalar_type());
+  const auto& weight = value_->weight;
+  auto value = ids.sub(1).clamp(0, kGreyLevels - 1).to(wide(weight));
   value = (value / (kGreyLevels - 1.0) - mean_) / deviation_;
-  if (!mask_.defined()) return (*value_)(value.unsqueeze(-1));
-  const auto hidden = (ids == kMaskedPixel).to(value.scalar_type());
-  return (*value_)((value * (1 - hidden)).unsqueeze(-1)) + hidden.unsqueeze(-1) * mask_;
+  const auto projected = [&](const Tensor& x) {
+    return (x.unsqueeze(-1) * weight.squeeze(-1) + value_->bias).to(weight.scalar_type());
+  };
+  if (!mask_.defined()) return projected(value);
+  const auto hidden = ids == kMaskedPixel;
+  return projected(value.masked_fill(hidden, 0)) + hidden.unsqueeze(-1) * mask_;
 }
 
 }  // namespace longbow
