@@ -100,8 +100,7 @@ DataSource aan_data_set() {
        .files = {"new_aan_pairs.train.tsv", "new_aan_pairs.eval.tsv", "new_aan_pairs.test.tsv"},
        .recipe = {"{task: aan, data: {path: ., max_tokens: 500}, model: {head: 64}, "
                   "train: {max_steps: 300, batch_size: 16}}",
-                  "a training loss of 0.70, that of guessing, from 0.92; bytes of papers take "
-                  "thousands of steps to tell anything"},
+                  "the loss of guessing, 0.7; papers by bytes take thousands of steps"},
        .origin = {.licence = "papers of the ACL Anthology: CC BY-NC-SA 3.0, from 2016 on CC BY 4.0",
                   .published = "Long Range Arena, "
                                "https://github.com/google-research/long-range-arena, "

@@ -158,7 +158,7 @@ DataSource cifar10_data_set() {
                  "data_batch_5.bin", "test_batch.bin"},
        .recipe = {"{task: cifar10, data: {path: .}, model: {input: pixels, positions: axial}, "
                   "train: {max_steps: 300, batch_size: 16, learning_rate: 2e-3}}",
-                  "an accuracy of 21 % from 7,200 images, where each class has 10 %"},
+                  "an accuracy of 21 % from 7,200 images; each class has 10 %"},
        .origin = {.licence = "for research; cite Krizhevsky (2009)",
                   .published = "Alex Krizhevsky, https://www.cs.toronto.edu/~kriz/cifar.html, "
                                "cifar-10-binary.tar.gz, 170 MB",

@@ -80,11 +80,9 @@ DataSource mnist_data_set() {
        .objective = "classification",
        .files = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte",
                  "t10k-labels-idx1-ubyte"},
-       .recipe =
-           {"{task: mnist, data: {path: .}, model: {input: pixels, positions: axial}, "
-            "train: {max_steps: 300, batch_size: 16, learning_rate: 2e-3}}",
-            "an accuracy of 23 % from 8,000 of the test images, where the most frequent digit "
-            "has 11 %"},
+       .recipe = {"{task: mnist, data: {path: .}, model: {input: pixels, positions: axial}, "
+                  "train: {max_steps: 300, batch_size: 16, learning_rate: 2e-3}}",
+                  "an accuracy of 23 % from 8,000 images, where one digit has 11 %"},
        .origin = {.licence = "CC BY-SA 3.0",
                   .published = "Yann LeCun, Corinna Cortes, Christopher Burges, "
                                "http://yann.lecun.com/exdb/mnist",
