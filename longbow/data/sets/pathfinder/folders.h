@@ -4,7 +4,6 @@
 //   pathfinder32/curv_contour_length_14/metadata/<batch>.npy           text, a line for each
 //   picture
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 

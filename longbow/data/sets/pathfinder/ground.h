@@ -2,7 +2,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "longbow/core/seed.h"
 #include "longbow/data/sets/pathfinder/paddles.h"
 
 namespace longbow::pathfinder {
