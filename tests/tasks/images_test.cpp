@@ -80,9 +80,10 @@ TEST(Images, OnlyImagesHavePixels) {
            "\n{width: 8, " + model + "}");
     });
   };
-  EXPECT_EQ(mistake("classification", "input: pixels"),
-            "model:2: model.input is pixels, but the samples are not images; leave it out; cifar10, "
-            "mnist and pathfinder are images");
+  EXPECT_EQ(
+      mistake("classification", "input: pixels"),
+      "model:2: model.input is pixels, but the samples are not images; leave it out; cifar10, "
+      "mnist and pathfinder are images");
   EXPECT_EQ(mistake("replaced_tokens", "input: pixels"),
             "model:2: replaced_tokens reads tokens, but model.input is pixels; leave model.input "
             "out");
