@@ -1,6 +1,7 @@
 #include "longbow/ops/block_softmax.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "longbow/ops/differentiable.h"
 #include "longbow/ops/philox.h"

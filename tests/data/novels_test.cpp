@@ -51,7 +51,7 @@ TEST(Novels, ReadsTheFolderThatIsPublished) {
   EXPECT_EQ(splits.train->size() + splits.valid->size() + splits.test->size(), 60);
   EXPECT_GT(splits.valid->size(), 0);
   EXPECT_GT(splits.test->size(), 0);
-  EXPECT_EQ(splits.checksums.count("corpus/59.txt"), 1u);
+  EXPECT_EQ(splits.checksums.count("59.txt"), 1u);
 }
 
 TEST(Novels, SaysWhatIsMissing) {

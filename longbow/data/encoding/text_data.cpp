@@ -232,10 +232,10 @@ class CachedCorpus {
     return splits;
   }
 
-  // In data.path where it is there: folders of several splits may have the same name.
+  // Of a folder the path in data.path: those of several splits may have the same name.
   std::string shown_name(const fs::path& file) const {
-    const auto name = file.lexically_relative(data_.path);
-    return name.empty() || *name.begin() == ".." ? file.filename().string() : name.string();
+    return fs::is_directory(file) ? file.lexically_relative(data_.path).generic_string()
+                                  : file.filename().string();
   }
 
   // What is not as it is in the files.

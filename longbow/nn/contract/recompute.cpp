@@ -1,6 +1,7 @@
 #include "longbow/nn/contract/recompute.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include "longbow/ops/differentiable.h"

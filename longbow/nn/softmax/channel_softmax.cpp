@@ -1,6 +1,7 @@
 #include "longbow/nn/softmax/channel_softmax.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <cmath>
