@@ -98,8 +98,10 @@ int run(const ArenaCommand& command);
 struct BenchCommand {
   std::vector<std::string> mechanisms;
   std::vector<std::string> configured;  // maps with options, as an arena has them
-  std::vector<int64_t> lengths = {256, 512, 1024, 2048, 4096};
-  std::vector<std::string> modes = {"forward", "training"};
+  std::vector<int64_t> lengths;
+  std::vector<std::string> modes;
+  bool growth = false;  // beside promises instead of softmax
+  bool causal = false;
   std::string config;  // a run config whose model is timed as a whole; empty: a layer is
   std::vector<std::string> set;
   std::string dtype = "float32", device = "cpu", json;

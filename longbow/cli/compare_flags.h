@@ -40,13 +40,20 @@ inline void declare_comparing(CLI::App& app, Action& action) {
   sub->add_option("--mechanism", bench.configured,
                   "one with options, {name: linformer, rank: 64, label: k 64}; may be repeated")
       ->allow_extra_args(false);
-  sub->add_option("--lengths", bench.lengths, "lengths in tokens, separated by commas")
+  sub->add_option("--lengths", bench.lengths,
+                  "lengths in tokens, separated by commas [default 256,512,1024,2048,4096; with "
+                  "--growth 2048,4096,8192,16384]")
       ->delimiter(',')
-      ->check(at_least(1))
-      ->capture_default_str();
-  sub->add_option("--modes", bench.modes, "forward, training, decode; separated by commas")
-      ->delimiter(',')
-      ->capture_default_str();
+      ->check(at_least(1));
+  sub->add_option("--modes", bench.modes,
+                  "forward, training, decode; separated by commas [default forward,training; with "
+                  "--growth training]")
+      ->delimiter(',');
+  sub->add_flag("--causal", bench.causal,
+                "forward and training under a causal mask; decoding always is");
+  sub->add_flag("--growth", bench.growth,
+                "compare how time and memory grow with what the mechanisms promise, without "
+                "softmax; by default those that promise less than N^2");
   sub->add_option(
       "--config", bench.config,
       "a run config: time whole training steps of its model, in its precision and batch "
@@ -73,6 +80,7 @@ inline void declare_comparing(CLI::App& app, Action& action) {
   add_device(sub, bench.device);
   add_examples(sub, {"bench --mechanisms linear,linformer --lengths 512,1024,2048",
                      "bench --mechanism '{name: linformer, rank: 32}' --tokens 16384",
+                     "bench --growth --width 64 --heads 1 --threads 1",
                      "bench --config text.yaml --lengths 1024,2048,3072,4096 --device cuda"});
 }
 

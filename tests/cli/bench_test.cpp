@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -101,6 +102,53 @@ TEST(BenchCommand, TheMemoryOfNaiveSoftmaxGrowsFasterThanThatOfLinear) {
     exponents[row.at("mechanism")] = row.at("memory_exponent").get<double>();
   EXPECT_GT(exponents.at("softmax_naive"), 1.7);
   EXPECT_LT(exponents.at("linear"), 1.2);
+}
+
+TEST(BenchCommand, GrowthStandsBesideWhatIsPromised) {
+  const Workspace here;
+  const auto outcome = here.run(bench("64,128,256", {"--growth", "--mechanisms", "linear,axial"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("training: least processor time in ms"), std::string::npos);
+  EXPECT_NE(outcome.out.find("promised"), std::string::npos);
+  const auto result = json::parse(here.read("bench.json"));
+  std::map<std::string, double> promised;
+  for (const auto& row : result.at("growth")) {
+    promised[row.at("mechanism")] = row.at("promised_time_exponent").get<double>();
+    EXPECT_TRUE(row.at("cpu_exponent").is_number());
+    EXPECT_EQ(row.at("promised_memory_exponent"), 1);
+    EXPECT_EQ(row.at("mode"), "training");
+  }
+  EXPECT_EQ(promised, (std::map<std::string, double>{{"linear", 1}, {"axial", 1.5}}));
+  for (const auto& row : result.at("benchmarks")) EXPECT_GT(row.at("cpu_time").get<double>(), 0);
+}
+
+TEST(BenchCommand, GrowthIsOfThoseThatPromiseLessThanSoftmax) {
+  const Workspace here;
+  (void)here.run(bench("1", {"--growth"}));
+  std::set<std::string> names;
+  const auto result = json::parse(here.read("bench.json"));
+  for (const auto& row : result.at("growth")) names.insert(row.at("mechanism"));
+  EXPECT_TRUE(names.count("linear") && names.count("sparse"));
+  EXPECT_FALSE(names.count("softmax") || names.count("softmax_naive") || names.count("rela"));
+}
+
+// One draws random numbers in training.
+TEST(BenchCommand, WhatIsCausalOnlyOrRandomIsMeasuredSo) {
+  const Workspace here;
+  const auto outcome =
+      here.run(bench("32", {"--mechanisms", "transformer_xl,compressive,reformer"}));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  for (const auto& row : json::parse(here.read("bench.json")).at("benchmarks"))
+    EXPECT_EQ(row.at("status"), "ok") << row;
+}
+
+TEST(BenchCommand, ACausalMaskIsForThoseWhoHonourIt) {
+  const Workspace here;
+  ASSERT_EQ(here.run(bench("32", {"--mechanisms", "linear,fnet", "--causal"})).code, 1);
+  const auto result = json::parse(here.read("bench.json"));
+  EXPECT_EQ(result.at("context").at("causal"), true);
+  for (const auto& row : result.at("benchmarks"))
+    EXPECT_EQ(row.at("status"), row.at("mechanism") == "fnet" ? "FAIL" : "ok") << row;
 }
 
 TEST(BenchCommand, IsReportedAsOnePage) {

@@ -1,0 +1,210 @@
+#include "longbow/cli/bench_sample.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "longbow/arena/growth.h"
+#include "longbow/arena/placement.h"
+#include "longbow/attention/mechanism.h"
+#include "longbow/cli/device.h"
+#include "longbow/cli/failure.h"
+#include "longbow/core/error.h"
+#include "longbow/tensors/meter.h"
+#include "longbow/train/run/throughput.h"
+#ifdef LONGBOW_CUDA
+#include <c10/cuda/CUDAFunctions.h>
+#endif
+
+namespace longbow::cli {
+namespace {
+
+void wait_for(at::Device device) {
+#ifdef LONGBOW_CUDA
+  if (device.is_cuda()) c10::cuda::device_synchronize();
+#else
+  (void)device;
+#endif
+}
+
+int64_t sequences(const BenchCommand& command, int64_t length) {
+  return command.tokens > 0 ? std::max<int64_t>(1, command.tokens / length) : command.batch;
+}
+
+// One layer at one length, with random input. Decoding is one token behind a prefix of that length.
+class Layer {
+ public:
+  Layer(const BenchSubject& subject, const BenchCommand& command, int64_t length)
+      : device_(parse_device(command.device)), type_(parse_bench_dtype(command.dtype)) {
+    site_ = {.shape = {.width = command.width, .heads = command.heads, .max_length = length + 1},
+             .init = "xavier",
+             .seed = 1,
+             .shared = std::make_shared<Shared>()};
+    mixer_ = make_mixer(subject.options, site_);
+    causal_ = command.causal ||
+              !mechanism_of(subject.options).promises(options_of(subject.options)).bidirectional;
+    mixer_->to(device_, type_);
+    site_.shared->to(device_, type_);
+    x_ = Random::from_seed(2)
+             .normal({sequences(command, length), length, command.width}, "input")
+             .to(device_, type_);
+    gradient_ = at::ones_like(x_);
+  }
+
+  void forward() {
+    at::NoGradGuard no_grad;
+    auto context = whole();
+    (*mixer_)(x_, context);
+  }
+
+  void training() {
+    auto x = x_.detach().requires_grad_();
+    auto context = whole();
+    (*mixer_)(x, context).backward(gradient_);
+    mixer_->zero_grad();
+  }
+
+  void prefill() {
+    at::NoGradGuard no_grad;
+    Context context = {.mask = {.causal = true}};
+    mixer_->start(state_, x_.size(0), x_.size(1) + 1, context);
+    mixer_->extend(x_, state_, context);
+  }
+
+  void decode() {  // a copy of the state's handles, so that every repetition decodes the same token
+    at::NoGradGuard no_grad;
+    Context context = {.mask = {.causal = true}};
+    State state = state_;
+    mixer_->extend(x_.narrow(1, 0, 1), state, context);
+  }
+
+  // Root mean square error against the same weights in float64, relative to the output.
+  std::optional<double> error(const BenchSubject& subject) {
+    try {
+      return relative_error(subject);
+    } catch (const c10::OutOfMemoryError&) {
+      return {};
+    }
+  }
+
+  at::Device device() const { return device_; }
+
+ private:
+  // Without a causal mask, where the mechanism can do without.
+  Context whole() const {
+    return {.mask = {.causal = causal_}, .random = Random::from_seed(3, 0, device_)};
+  }
+
+  double relative_error(const BenchSubject& subject) {
+    at::NoGradGuard no_grad;
+    auto exact = make_mixer(subject.options, site_);
+    exact->to(device_, at::kDouble);
+    for (const auto& entry : exact->named_parameters())
+      Tensor(entry.value()).copy_(mixer_->named_parameters()[entry.key()]);
+    site_.shared->to(device_, at::kDouble);
+    auto theirs = whole(), ours = whole();  // what one carries to a next layer is not for the other
+    const auto want = (*exact)(x_.to(at::kDouble), theirs);
+    site_.shared->to(device_, type_);
+    const auto got = (*mixer_)(x_, ours).to(at::kDouble);
+    return ((got - want).norm() / want.norm().clamp_min(1e-300)).item<double>();
+  }
+
+  at::Device device_;
+  at::ScalarType type_;
+  bool causal_ = false;
+  Site site_;
+  Mixer mixer_;
+  Tensor x_, gradient_;
+  State state_;
+};
+
+struct Seconds {
+  double clock = 0, processor = 0;
+};
+Seconds timed(const std::function<void()>& body, at::Device device) {
+  wait_for(device);
+  const auto start = std::chrono::steady_clock::now();
+  const auto used = std::clock();
+  body();
+  wait_for(device);
+  const auto ticks = static_cast<double>(std::clock() - used);
+  const double clock =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return {clock, device.is_cpu() ? ticks / CLOCKS_PER_SEC : clock};
+}
+
+void set_times(BenchSample& result, const std::vector<double>& times) {
+  result.median = arena::quantile(times, 0.5);
+  result.p20 = arena::quantile(times, 0.2);
+  result.p80 = arena::quantile(times, 0.8);
+}
+
+void time_layer(BenchSample& result, const BenchSubject& subject, const BenchCommand& command) {
+  const auto& mode = result.mode;
+  Layer layer(subject, command, result.length);
+  if (mode == "decode") layer.prefill();
+  const std::function<void()> body = mode == "forward" ? [&] { layer.forward(); }
+                                     : mode == "training"
+                                         ? std::function<void()>([&] { layer.training(); })
+                                         : [&] { layer.decode(); };
+  body();
+  result.peak_bytes = static_cast<double>(measure(body, layer.device()).peak_bytes);
+  std::vector<double> times, processor;
+  for (int64_t i = 0; i < command.repetitions; ++i) {
+    const auto seconds = timed(body, layer.device());
+    times.push_back(seconds.clock);
+    processor.push_back(seconds.processor);
+  }
+  set_times(result, times);
+  result.processor = arena::quantile(processor, 0);
+  if (mode == "forward") result.error = layer.error(subject);
+}
+
+void time_model(BenchSample& result, const BenchSubject& subject, const BenchCommand& command) {
+  const auto cost = measured_step(bench_model(subject, command), result.length, command.repetitions,
+                                  parse_device(command.device));
+  result.peak_bytes = cost.peak_bytes;
+  set_times(result, cost.seconds);
+  result.processor = arena::quantile(cost.seconds, 0);
+}
+
+}  // namespace
+
+RunConfig bench_model(const BenchSubject& subject, const BenchCommand& command) {
+  auto tree = load_config(command.config);
+  for (const auto& assignment : command.set) assign(tree, assignment);
+  const auto *model = tree.find("model"), *objective = tree.find("objective");
+  tree["model"] = arena::placed(subject.options, model ? *model : Node::map(),
+                                objective ? objective->text : "classification")
+                      .model;
+  return read_model_config(tree);
+}
+
+at::ScalarType parse_bench_dtype(const std::string& text) {
+  if (text == "float32") return at::kFloat;
+  if (text == "bfloat16") return at::kBFloat16;
+  if (text == "float64") return at::kDouble;
+  throw UserError(Place{"--dtype", 0}, "unknown dtype '" + text + "'",
+                  "one of: float32, bfloat16, float64");
+}
+
+BenchSample bench_sample(const BenchSubject& subject, const BenchCommand& command,
+                         const std::string& mode, int64_t length) {
+  BenchSample result = {.label = subject.label, .mode = mode, .length = length};
+  try {
+    (mode == kModelMode ? time_model : time_layer)(result, subject, command);
+  } catch (...) {
+    const auto failure = failure_of(std::current_exception());
+    result.status = failure.out_of_memory ? "OOM" : "FAIL";
+    result.reason = failure.text;
+  }
+  return result;
+}
+
+}  // namespace longbow::cli

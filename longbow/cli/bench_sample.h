@@ -1,0 +1,40 @@
+#pragma once
+// What a bench measures: one layer, or one model, at one length.
+#include <c10/core/ScalarType.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "longbow/cli/commands.h"
+#include "longbow/core/config.h"
+#include "longbow/train/run/run_config.h"
+
+namespace longbow::cli {
+
+struct BenchSubject {
+  std::string label;
+  Node options;  // {name: …}
+};
+
+struct BenchSample {
+  std::string label, mode;
+  int64_t length = 0;
+  double median = 0, p20 = 0, p80 = 0;  // seconds
+  double processor = 0;  // least seconds of all threads; on a GPU and of a model, of the clock
+  double peak_bytes = 0;
+  std::optional<double> error = {};  // nothing where float64 does not fit into memory
+  std::string status = "ok", reason = "";
+};
+
+// The mode of a bench with --config: whole training steps.
+inline constexpr const char* kModelMode = "model";
+// The run config of --config with the mechanism in its model.
+RunConfig bench_model(const BenchSubject& subject, const BenchCommand& command);
+
+at::ScalarType parse_bench_dtype(const std::string& text);
+
+BenchSample bench_sample(const BenchSubject& subject, const BenchCommand& command,
+                         const std::string& mode, int64_t length);
+
+}  // namespace longbow::cli
