@@ -13,7 +13,6 @@
 #include "longbow/attention/mechanism.h"
 #include "longbow/nn/contract/grid.h"
 #include "longbow/nn/softmax/band.h"
-#include "longbow/nn/softmax/blocks.h"
 
 namespace longbow {
 namespace {
@@ -83,13 +82,11 @@ class Image : public AttentionImpl {
     const int64_t n = heads.q.size(2), w = std::min(config_.block, n), others = (n - 1) / w * w;
     const int64_t side = std::min(config_.memory, others);
     const bool causal = context.mask.causal;
-    const Visibility visibility = {.ahead = causal ? 0 : Visibility::kAll,
-                                   .keep = kept_keys(context.mask.keep)};
-    return read_blocks(given.q, given.k, given.v,
-                       block_with_sides(n, w, side, causal ? 0 : side, given.q.device()),
-                       visibility, weighing(), context)
-        .mean()
-        .to(given.v.scalar_type());
+    const Band band = {.tokens = n, .tile = w, .back = side, .ahead = causal ? 0 : side};
+    const auto visible =
+        band.visible(within(n, causal ? 0 : n), context.mask.keep, given.q.device());
+    return band.together(softmax_read(band.queries(given.q), band.keys(given.k), band.keys(given.v),
+                                      visible, weighing(), context));
   }
 
   void open(State& state, const Heads& empty, int64_t capacity, Context&) override {

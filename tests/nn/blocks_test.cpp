@@ -59,26 +59,6 @@ TEST(Blocks, AWindowIsTheDenseSoftmax) {
       }
 }
 
-TEST(Blocks, ABlockReadsAsManyTokensBesideItAsAreAskedFor) {
-  for (const int64_t n : {1, 12, 14})
-    for (const int64_t back : {0, 3, 4, 8})
-      for (const int64_t ahead : {0, 2, 4}) {
-        constexpr int64_t kBlock = 4;
-        const auto heads = random_heads(n);
-        const Context context = {.mask = Mask::from_lengths(at::tensor({n, n / 2}), n)};
-        const auto start = at::arange(n).floor_divide(kBlock).unsqueeze(1) * kBlock,
-                   j = at::arange(n);
-        const auto read = read_blocks(heads.q, heads.k, heads.v,
-                                      block_with_sides(n, kBlock, back, ahead, at::kCPU),
-                                      {.keep = kept_keys(context.mask.keep)}, {}, context);
-        EXPECT_NEAR_TENSOR(read.mean(),
-                           dense(heads, (j >= start - back).logical_and(j < start + kBlock + ahead),
-                                 context.mask.keep),
-                           tolerance(at::kDouble))
-            << n << " tokens, " << back << " before, " << ahead << " after";
-      }
-}
-
 TEST(Blocks, DroppingNeedsARandomKey) {
   const auto x = random_normal({1, 1, 4, 2}, 1);
   const Weighing weighing = {.dropout = 0.5, .training = true, .path = "here"};

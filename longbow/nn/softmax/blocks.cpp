@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "longbow/core/seed.h"
 
@@ -18,18 +17,6 @@ BlockPairs near_blocks(int64_t tokens, int64_t block, int64_t back, int64_t ahea
       at::arange(blocks, options).unsqueeze(1) + at::arange(first, last + 1, options);
   return {block, block,
           columns.masked_fill(columns >= blocks, -1).clamp_min(-1).view({1, 1, blocks, -1})};
-}
-
-// Blocks of keys are as large as fits into all three.
-BlockPairs block_with_sides(int64_t tokens, int64_t block, int64_t back, int64_t ahead,
-                            at::Device device) {
-  const auto options = at::TensorOptions(at::kLong).device(device);
-  const int64_t size = std::gcd(block, std::gcd(back, ahead));
-  const int64_t rows = (tokens + block - 1) / block, blocks = (tokens + size - 1) / size;
-  const auto columns = (block / size) * at::arange(rows, options).unsqueeze(1) +
-                       at::arange(-back / size, (block + ahead) / size, options);
-  return {block, size,
-          columns.masked_fill(columns >= blocks, -1).clamp_min(-1).view({1, 1, rows, -1})};
 }
 
 BlockPairs one_block(int64_t queries, int64_t keys, at::Device device) {

@@ -9,10 +9,6 @@ namespace longbow {
 // Every block reads its own, `back` blocks before it and `ahead` blocks after it.
 BlockPairs near_blocks(int64_t tokens, int64_t block, int64_t back, int64_t ahead,
                        at::Device device);
-// Every block reads its own tokens, `back` tokens before the first of them and `ahead` tokens after
-// the last.
-BlockPairs block_with_sides(int64_t tokens, int64_t block, int64_t back, int64_t ahead,
-                            at::Device device);
 // All queries, which are one block, read all keys, which are another.
 BlockPairs one_block(int64_t queries, int64_t keys, at::Device device);
 
