@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <string>
 
 #include "longbow/core/seed.h"
 #include "tests/cli/program.h"
