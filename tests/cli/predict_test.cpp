@@ -168,7 +168,8 @@ TEST(PredictCommand, SaysInOneLineWhatIsWrong) {
   EXPECT_EQ(error_line(here, {"predict", "run", "--split", "test", "--file", "-"}),
             "--split: --file is given too; leave one of them out");
   EXPECT_EQ(error_line(here, {"generate", "run"}),
-            "run: is a run of classification; generate needs one of causal_lm; ask this one with "
+            "run: is a run of classification; generate needs one of causal_lm, perceiver_ar; ask "
+            "this one with "
             "`longbow predict`");
   here.write("in.txt", "k1 v1\nk1 q9\n");
   EXPECT_EQ(error_line(here, {"predict", "run", "--file", "in.txt"}).substr(0, 48),

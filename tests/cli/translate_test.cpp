@@ -120,7 +120,8 @@ TEST(TranslateCommand, SaysInOneLineWhatIsWrong) {
             "--max-length: 9 tokens, but the decoder holds 6; lower it, or train with a larger "
             "model.decoder.max_length");
   EXPECT_EQ(error_line(here, {"generate", "run"}),
-            "run: is a run of translation; generate needs one of causal_lm; ask this one with "
+            "run: is a run of translation; generate needs one of causal_lm, perceiver_ar; ask this "
+            "one with "
             "`longbow translate`");
   EXPECT_TRUE(error_line(here, {"translate", "run", "--file", "none.txt"})
                   .starts_with("none.txt: cannot be read"));

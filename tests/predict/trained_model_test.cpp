@@ -151,10 +151,11 @@ TEST(TrainedModel, AnswersToTheCommandOfItsObjectiveOnly) {
   const auto folder =
       alone(scratch(), {"reverse", kFew + "symbols: 5, length: 6}", "model: " + kEncoder});
   auto model = open_model(folder);
-  EXPECT_EQ(error_of([&] { model.generate("s1"); }),
-            folder +
-                ": is a run of translation; generate needs one of causal_lm; ask this one "
-                "with `longbow translate`");
+  EXPECT_EQ(
+      error_of([&] { model.generate("s1"); }),
+      folder +
+          ": is a run of translation; generate needs one of causal_lm, perceiver_ar; ask this one "
+          "with `longbow translate`");
 }
 
 TEST(TrainedModel, WithoutItsVocabularyNeedsTheData) {
