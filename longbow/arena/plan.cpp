@@ -119,11 +119,14 @@ void share_time(std::vector<ArenaCell>& cells, const ArenaChoice& choice) {
       kTrained * choice.seconds * static_cast<double>(choice.jobs) / static_cast<double>(running);
   for (auto& cell : cells) {
     const bool pretrains = !cell.config.pretrain.objective.empty();
+    // A task's own limit holds where it is lower.
+    const auto limited = [](double own, double limit) {
+      return own > 0 ? std::min(own, limit) : limit;
+    };
     auto& most = cell.config.train.max_seconds;
-    const double own = most;
-    most = pretrains ? share * (1 - kPretrained) : share;
-    if (own > 0) most = std::min(most, own);
-    if (pretrains) cell.config.pretrain.max_seconds = share * kPretrained;
+    auto& before = cell.config.pretrain.max_seconds;
+    if (pretrains) before = limited(before.value_or(most), share * kPretrained);
+    most = limited(most, pretrains ? share * (1 - kPretrained) : share);
   }
 }
 

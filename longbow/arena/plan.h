@@ -17,9 +17,8 @@ void fields(V& v, ArenaConfig& c) {
   v("name", c.name, "of the arena: its report's title and, without --out, its folder in runs/");
   v("common", c.common, "a run config that all tasks start from");
   v("tasks", c.tasks,
-    "a run config, over `common`, for each name; `task` in it defaults to the name, and a file "
-    "that "
-    "its `base` names comes before `common`");
+    "a run config, over `common`, for each name; `task` in it defaults to the name, and the file "
+    "that its `base` names comes before `common`");
   v("mechanisms", c.mechanisms,
     "each a name, or a map as model.attention takes it with a `label` of its own");
   v("seeds", c.seeds, "every cell runs once with each of them");

@@ -71,9 +71,10 @@ void look_at_data(std::vector<ArenaCell>& cells, const ArenaConfig& config,
 
 void tell(const std::string& label, const Result& result) {
   info(result.status == "ok"
-           ? fmt::format("{}: {}, {} tokens/s, {}", label,
+           ? fmt::format("{}: {}, {}{}", label,
                          reporting::measure_of(result.metric).sentence(result.score.value_or(0)),
-                         human_count(result.tokens_per_second), human_seconds(result.seconds))
+                         result.shared ? "" : human_count(result.tokens_per_second) + " tokens/s, ",
+                         human_seconds(result.seconds))
            : fmt::format("{}: {} ({})", label, result.status, result.reason));
 }
 

@@ -60,7 +60,7 @@ Node json_of(const Result& result, const arena::ArenaCell& cell) {
   row["format"] = Node::string(format_of(result.metric));
   row["sites"] = sites_of(cell);
   row["run"] = Node::string(cell.folder);
-  if (result.shared) row["tokens_per_second"] = row["seconds"] = Node{};
+  if (result.shared) row["tokens_per_second"] = Node{};
   if (result.status == "ok") return row;
   for (const auto* key :
        {"metric", "larger_is_better", "format", "score", "valid_score", "parameters", "steps",

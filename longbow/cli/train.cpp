@@ -138,8 +138,9 @@ int run_train(const TrainCommand& given) {
 int run(const TrainCommand& command) {
   try {
     return run_train(command);
-  } catch (const Interrupted&) {
-    throw;
+  } catch (const Interrupted& stopped) {
+    if (command.failure.empty()) throw;
+    return 128 + stopped.signal;  // the arena says how to continue
   } catch (...) {
     if (command.failure.empty()) throw;
     const auto failure = failure_of(std::current_exception());

@@ -221,6 +221,8 @@ TEST(ArenaCommand, AnInterruptedArenaNamesTheCommandThatContinues) {
   program.signal(SIGINT);  // in the last evaluation of the first cell
   const auto stopped = program.finish();
   EXPECT_EQ(stopped.code, 130);
+  EXPECT_EQ(stopped.err.find("longbow train"), std::string::npos)
+      << "a cell is not continued alone";
   EXPECT_EQ(lines_of(stopped.err).back(),
             "longbow: interrupted; everything is saved, continue with: longbow arena arena.yaml "
             "--out out --set common.train.max_steps=11");
@@ -277,6 +279,18 @@ TEST(ArenaCommand, CellsSideBySideScoreTheSameAndAreTimedAlone) {
   EXPECT_NE(outcome.err.find("tokens/s alone"), std::string::npos) << outcome.err;
   EXPECT_NE(here.read("out/cells/recall/linear/seed-1/messages.txt").find("training samples"),
             std::string::npos);
+}
+
+TEST(ArenaCommand, ModelsAreMadeEquallyLarge) {
+  const Workspace here;
+  here.write("arena.yaml", replaced(kArena, "{name: local, window: 4, label: local 4}", "none") +
+                               "match_parameters: linear\n");
+  const auto outcome = here.run(arena());
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto count = [&](const char* name) {
+    return cells(here).at(name).at("parameters").get<double>();
+  };
+  EXPECT_NEAR(count("none"), count("linear"), 0.1 * count("linear"));
 }
 
 TEST(ArenaCommand, ATimeBudgetEndsEveryCell) {

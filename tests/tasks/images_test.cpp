@@ -87,6 +87,8 @@ TEST(Images, OnlyImagesHavePixels) {
   EXPECT_EQ(mistake("replaced_tokens", "input: pixels"),
             "model:2: replaced_tokens reads tokens, but model.input is pixels; leave model.input "
             "out");
+  EXPECT_EQ(mistake("perceiver_ar", "input: pixels"),
+            "model:2: perceiver_ar reads tokens, but model.input is pixels; leave model.input out");
   EXPECT_EQ(mistake("characters", "input: pixels"),
             "model:2: a model of characters reads tokens, but model.input is pixels; leave "
             "model.input out");

@@ -41,6 +41,7 @@ void check_perceiver_ar(const PerceiverArConfig& config, const Node& tree) {
   if (!encoder.causal)
     throw UserError(tree.place_of("causal"), "perceiver_ar is causal",
                     "leave model.causal out, or take perceiver");
+  require_tokens(encoder, tree, "perceiver_ar");
   if (encoder.positions == Positions::rotary)
     throw UserError(tree.place_of("positions"), "a Perceiver has no rotary positions",
                     "take learned, sinusoidal, axial or none");

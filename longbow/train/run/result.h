@@ -37,8 +37,7 @@ void fields(V& v, Result& r) {
   v("tokens_per_second", r.tokens_per_second, "real tokens per second of training");
   v("peak_bytes", r.peak_bytes, "most memory of a training step above weights and data");
   v("seconds", r.seconds, "of training, without evaluation");
-  v("shared", r.shared,
-    "others used the device meanwhile, so that throughput and seconds are theirs too");
+  v("shared", r.shared, "throughput was measured while others used the device");
   v("status", r.status, "ok, FAIL or OOM");
   v("reason", r.reason, "of a failure");
 }
