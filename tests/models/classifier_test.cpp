@@ -84,6 +84,22 @@ TEST(Classifier, AClassTokenReadsTheOthersFromTheFront) {
       "first; write mean, max, attention or pma");
 }
 
+TEST(Classifier, AConvolutionOverAnImageNeedsItsPixelsInTheirPlaces) {
+  const auto tree = parse_yaml("{pooling: class_token, block: {}}", "model");
+  auto config = small(Pooling::class_token);
+  config.encoder.attention = parse_yaml("linear", "attention");
+  config.encoder.block.convolution = {.width = 3, .columns = 2};
+  EXPECT_EQ(error_of([&] { check_classifier(config, tree); }),
+            "model:1: model.pooling class_token moves the pixels of the image by one; write mean, "
+            "max, attention or pma, or leave out block.convolution.columns");
+  config.pooling = Pooling::mean;
+  EXPECT_NO_THROW(check_classifier(config, tree));
+  config.encoder.causal = true;
+  EXPECT_EQ(error_of([&] { check_classifier(config, tree); }),
+            "model:1: model.block.convolution over an image is around a pixel, but the model is "
+            "causal; leave out convolution.columns");
+}
+
 TEST(Classifier, ThePoolersWeightsAreThereWhenTheyAreAskedFor) {
   auto config = small(Pooling::attention);
   EXPECT_FALSE(Classifier(config, 5, 3, 1).named_parameters().contains("pooler.dense.weight"));

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "longbow/core/option_error.h"
 #include "tests/support/tensor.h"
 
 namespace longbow {
@@ -144,6 +145,33 @@ TEST(Residual, AConvolutionStandsBetweenTheNormAndTheMixer) {
     EXPECT_NEAR_TENSOR(at::cat({first, rest}, 1), block->forward(x, context),
                        tolerance(at::kFloat));
   }
+}
+
+TEST(Residual, AConvolutionMayHaveAResidualOfItsOwn) {
+  for (const bool mixes : {true, false}) {
+    const auto [mixer, block] =
+        build({.feed_forward = {.width = 9},
+               .convolution = {.width = 2, .place = ConvolutionPlace::residual},
+               .mixes = mixes});
+    const auto taps = block->named_parameters()["convolution.weight"];
+    Context context = {.mask = {.causal = true}};
+    const auto x = input(), u = normalised(x);
+    auto z = u * taps.select(1, 1);
+    z.narrow(1, 1, 4) += u.narrow(1, 0, 4) * taps.select(1, 0);
+    auto y = x + z;
+    if (mixes) y = y + normalised(y).matmul(mixer->weight);
+    const auto whole = block->forward(x, context);
+    EXPECT_NEAR_TENSOR(whole, y + fed(block, normalised(y), Activation::gelu),
+                       tolerance(at::kFloat));
+    State state;
+    block->start(state, 2, 5, context);
+    const auto first = block->extend(x.narrow(1, 0, 2), state, context);
+    const auto rest = block->extend(x.narrow(1, 2, 3), state, context);
+    EXPECT_NEAR_TENSOR(at::cat({first, rest}, 1), whole, tolerance(at::kFloat));
+  }
+  EXPECT_THROW(build({.residual = Residual::reversible,
+                      .convolution = {.width = 3, .place = ConvolutionPlace::residual}}),
+               OptionError);
 }
 
 TEST(Residual, AnyExtensionEqualsTheForwardPass) {

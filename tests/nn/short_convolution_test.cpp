@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "longbow/core/option_error.h"
 #include "tests/support/tensor.h"
 
 namespace longbow {
@@ -15,9 +16,9 @@ struct Subject {
   Tensor weight, bias;
 };
 
-Subject convolution(int64_t width) {
+Subject convolution(int64_t width, int64_t columns = 0) {
   const Site site = {.shape = {.width = kChannels}, .path = "block.convolution", .seed = 1};
-  Subject made = {std::make_shared<ShortConvolution>(site, width), {}, {}};
+  Subject made = {std::make_shared<ShortConvolution>(site, width, columns), {}, {}};
   made.module->to(at::kDouble);
   made.weight = made.module->named_parameters()["weight"];
   made.bias = made.module->named_parameters()["bias"];
@@ -99,12 +100,48 @@ TEST(ShortConvolution, AnySplitIntoExtensionsIsTheCausalPass) {
       }
 }
 
+// One image x [N, C] whose last row may be cut short, by the definition.
+Tensor convolved_image(const Subject& subject, const Tensor& x, int64_t columns) {
+  const int64_t width = subject.weight.size(1), half = width / 2;
+  auto y = subject.bias.detach().expand_as(x).clone();
+  for (int64_t t = 0; t < x.size(0); ++t)
+    for (int64_t i = 0; i < width; ++i)
+      for (int64_t j = 0; j < width; ++j) {
+        const int64_t row = t / columns + i - half, column = t % columns + j - half;
+        const int64_t s = row * columns + column;
+        if (row >= 0 && column >= 0 && column < columns && s < x.size(0))
+          y[t] += subject.weight.detach().select(1, i).select(1, j) * x[s];
+      }
+  return y;
+}
+
+TEST(ShortConvolution, IsAroundAPixelOfAnImage) {
+  for (const int64_t width : {1, 3, 5})
+    for (const int64_t columns : {1, 3, 4, 9}) {
+      const auto subject = convolution(width, columns);
+      const auto x = input(), y = (*subject.module)(x, {});
+      for (int64_t b = 0; b < kBatch; ++b)
+        EXPECT_NEAR_TENSOR(y[b], convolved_image(subject, x[b], columns), kClose)
+            << width << " taps, " << columns << " columns";
+    }
+  const auto subject = convolution(3, 3);
+  EXPECT_ANY_THROW((*subject.module)(input(), {.mask = {.causal = true}}));
+}
+
+TEST(ShortConvolution, TapsOfAnImageAreOdd) {
+  EXPECT_THROW(check_convolution({.width = 4, .columns = 3}), OptionError);
+  EXPECT_NO_THROW(check_convolution({.width = 4}));
+}
+
 TEST(ShortConvolution, GradientsAreThoseOfDifferences) {
   const auto subject = convolution(4);
   const auto x = input().requires_grad_();
   const Context context = {.mask = Mask::from_keep(holes())};
   EXPECT_TRUE(gradcheck([&] { return (*subject.module)(x, context); },
                         {{"x", x}, {"weight", subject.weight}, {"bias", subject.bias}}));
+  const auto image = convolution(3, 4);
+  EXPECT_TRUE(gradcheck([&] { return (*image.module)(x, {}); },
+                        {{"x", x}, {"weight", image.weight}, {"bias", image.bias}}));
 }
 
 }  // namespace

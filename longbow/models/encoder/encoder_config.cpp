@@ -95,6 +95,11 @@ void check_encoder(const EncoderConfig& config, const Node& tree, bool crosses) 
   if (config.positions == Positions::axial) check_axial(config, tree);
   check_attention(config);
   check_blocks(config, tree, crosses);
+  if (config.causal && config.block.convolution.columns > 0)
+    throw UserError(
+        tree.place_of("block"),
+        "model.block.convolution over an image is around a pixel, but the model is causal",
+        "leave out convolution.columns");
 }
 
 }  // namespace longbow

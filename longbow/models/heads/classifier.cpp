@@ -23,6 +23,10 @@ void check_classifier(const ClassifierConfig& config, const Node& tree) {
     throw UserError(tree.place_of("pooling"),
                     "model.pooling class_token reads nothing of a causal model",
                     "its token comes first; write mean, max, attention or pma");
+  if (config.pooling == Pooling::class_token && config.encoder.block.convolution.columns > 0)
+    throw UserError(tree.place_of("pooling"),
+                    "model.pooling class_token moves the pixels of the image by one",
+                    "write mean, max, attention or pma, or leave out block.convolution.columns");
 }
 
 ClassifierBase::ClassifierBase(const ClassifierConfig& config, int64_t vocabulary, int64_t classes,

@@ -58,10 +58,14 @@ class ResidualBlock : public BlockImpl {
       add_residual(mixing.name, site.shape.width);
     }
     check_block(config, site.shape.width, !mixers_.empty());
-    if (!mixers_.empty() && config.convolution.width > 0)
+    own_convolution_ = config.convolution.place == ConvolutionPlace::residual;
+    if ((!mixers_.empty() || own_convolution_) && config.convolution.width > 0)
       convolution_ = register_module(
           "convolution",
-          std::make_shared<ShortConvolution>(site.at("convolution"), config.convolution.width));
+          std::make_shared<ShortConvolution>(site.at("convolution"), config.convolution.width,
+                                             config.convolution.columns));
+    own_convolution_ = own_convolution_ && convolution_;
+    if (own_convolution_) convolving_ = joint("convolution", site.shape.width);
     if (!feeds) return;
     feed_forward_ = register_module(
         "feed_forward",
@@ -91,10 +95,10 @@ class ResidualBlock : public BlockImpl {
   }
 
   Tensor extend(const Tensor& x, State& state, Context& context) override {
-    return joined(x, context, [&](size_t place, const Tensor& input) {
+    const auto convolve = [&](const Tensor& t) { return convolution_->extend(t, state, context); };
+    return joined(x, context, convolve, [&](size_t place, const Tensor& input) {
       const auto& mixing = mixers_[place];
-      const auto t =
-          place == 0 && convolution_ ? convolution_->extend(input, state, context) : input;
+      const auto t = reads_convolution(place) ? convolve(input) : input;
       if (!several_) return mixing.mixer->extend(t, state, context);
       Share part(mixing, context);
       const auto y = mixing.mixer->extend(t, state.child.at(mixing.name), part.inner);
@@ -120,35 +124,44 @@ class ResidualBlock : public BlockImpl {
     Tensor alpha;
   };
 
-  void add_residual(const std::string& name, int64_t width) {
-    Joint joint = {.name = name, .norm = {}, .alpha = {}};
-    const bool own = joints_.empty() && !mixers_.empty() && !config_.norms_mixer;
+  Joint joint(const std::string& name, int64_t width, bool normalises_itself = false) {
+    Joint made = {.name = name, .norm = {}, .alpha = {}};
     if (config_.residual == Residual::rezero)
-      joint.alpha =
+      made.alpha =
           parameter(name + "_scale", at::full({1}, config_.rezero_start), {.decay = false});
-    else if (!own || config_.residual == Residual::post_norm)
-      joint.norm =
+    else if (!normalises_itself || config_.residual == Residual::post_norm)
+      made.norm =
           register_module(name + "_norm", std::make_shared<LayerNorm>(width, config_.norm_epsilon));
-    joints_.push_back(joint);
+    return made;
+  }
+  void add_residual(const std::string& name, int64_t width) {
+    joints_.push_back(
+        joint(name, width, joints_.empty() && !mixers_.empty() && !config_.norms_mixer));
+  }
+
+  bool reads_convolution(size_t place) const {
+    return place == 0 && convolution_ && !own_convolution_;
   }
 
   Tensor run(const Tensor& x, Context& context) {
-    return joined(x, context,
-                  [&](size_t place, const Tensor& t) { return mixed(place, t, context); });
+    return joined(
+        x, context, [&](const Tensor& t) { return (*convolution_)(t, context); },
+        [&](size_t place, const Tensor& t) { return mixed(place, t, context); });
   }
 
   // The sub-layers after one another; mix(i, x) is what mixer i does.
-  template <class F>
-  Tensor joined(const Tensor& x, Context& context, const F& mix) {
+  template <class C, class F>
+  Tensor joined(const Tensor& x, Context& context, const C& convolve, const F& mix) {
     if (config_.residual == Residual::reversible) {
       const auto streams = x.chunk(2, -1);
       const auto y = streams[0] + mixed_branch(streams[1], context, mix);
       return at::cat({y, streams[1] + fed(y, context)}, -1);
     }
     auto y = x;
+    if (own_convolution_) y = summed(convolving_, y, added(convolving_, y, context, convolve));
     for (size_t i = 0; i < mixers_.size(); ++i)
-      y = summed(i, y, added_by_mixer(i, y, context, mix));
-    return feed_forward_ ? summed(mixers_.size(), y, fed(y, context)) : y;
+      y = summed(joints_[i], y, added_by_mixer(i, y, context, mix));
+    return feed_forward_ ? summed(joints_.back(), y, fed(y, context)) : y;
   }
 
   // What all mixers together add to the first stream; each reads the second one and what those
@@ -163,33 +176,31 @@ class ResidualBlock : public BlockImpl {
 
   template <class F>
   Tensor added_by_mixer(size_t place, const Tensor& x, Context& context, const F& mix) {
-    return added(place, x, context, [&](const Tensor& t) { return mix(place, t); });
+    return added(joints_[place], x, context, [&](const Tensor& t) { return mix(place, t); });
   }
 
   // What a sub-layer adds to the stream.
   template <class F>
-  Tensor added(size_t place, const Tensor& x, Context& context, const F& body) {
+  Tensor added(const Joint& joint, const Tensor& x, Context& context, const F& body) {
     const bool first =
         config_.residual == Residual::pre_norm || config_.residual == Residual::reversible;
-    const auto& joint = joints_[place];
     return dropout(body(first && joint.norm ? (*joint.norm)(x) : x), config_.dropout, is_training(),
                    context, path_ + "." + joint.name + ".dropout");
   }
 
   Tensor fed(const Tensor& x, Context& context) {
-    return added(mixers_.size(), x, context,
+    return added(joints_.back(), x, context,
                  [&](const Tensor& t) { return (*feed_forward_)(t, context); });
   }
 
-  Tensor summed(size_t place, const Tensor& x, const Tensor& y) const {
-    const auto& joint = joints_[place];
+  Tensor summed(const Joint& joint, const Tensor& x, const Tensor& y) const {
     if (config_.residual == Residual::rezero) return x + joint.alpha * y;
     return config_.residual == Residual::pre_norm ? x + y : (*joint.norm)(x + y);
   }
 
   Tensor mixed(size_t place, const Tensor& input, Context& context) {
     const auto& mixing = mixers_[place];
-    const auto x = place == 0 && convolution_ ? (*convolution_)(input, context) : input;
+    const auto x = reads_convolution(place) ? (*convolution_)(input, context) : input;
     if (!several_) return mixed_by(*mixing.mixer, x, context);
     Share part(mixing, context);
     if (mixing.cross) part.cross_mask();
@@ -219,6 +230,8 @@ class ResidualBlock : public BlockImpl {
   bool several_;
   std::vector<Mixing> mixers_;
   std::shared_ptr<ShortConvolution> convolution_;  // before the first of them
+  bool own_convolution_;                           // as a sub-layer
+  Joint convolving_;                               // if so
   std::shared_ptr<FeedForward> feed_forward_;
   std::vector<Joint> joints_;  // in their order
 };
@@ -230,7 +243,12 @@ void check_block(const BlockConfig& config, int64_t width, bool mixes) {
   require_option(config.residual != Residual::reversible || (mixes && feeds), "residual",
                  "is reversible, which needs a mixer and a feed-forward layer",
                  "take another residual");
+  require_option(config.residual != Residual::reversible || config.convolution.width == 0 ||
+                     config.convolution.place == ConvolutionPlace::input,
+                 "convolution", "has a residual of its own, which a reversible block does not have",
+                 "set its place to input");
   check_feed_forward(config.feed_forward, width);
+  check_convolution(config.convolution);
 }
 
 Block residual(const Site& site, Mixer mixer, const BlockConfig& config) {

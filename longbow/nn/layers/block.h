@@ -42,7 +42,7 @@ void fields(V& v, BlockConfig& c) {
   v("feed_forward_chunk", c.feed_forward.chunk,
     "tokens fed forward at a time, recomputed in the backward pass; 0 = all", at_least(0));
   v("sparse", c.feed_forward.sparse, "the sparse feed-forward layer");
-  v("convolution", c.convolution, "over the (normalised) input of the mixer, where there is one");
+  v("convolution", c.convolution, "over few tokens, before the mixer");
   v("dropout", c.dropout, "dropout rate on the output of each sub-layer", range(0, 0.99));
   v("rezero_start", c.rezero_start, "rezero: alpha at the start");
   v("norm_epsilon", c.norm_epsilon, "added to the variance in all norms", range(1e-15, 1));
@@ -55,8 +55,8 @@ void fields(V& v, BlockConfig& c) {
 // a mixer or not.
 void check_block(const BlockConfig& config, int64_t width, bool mixes);
 
-// A mixer and a feed-forward layer with their residuals. A reversible block works on two streams
-// side by side, [B, N, 2 C]:
+// A mixer and a feed-forward layer with their residuals, before them a convolution where it has
+// one. A reversible block works on two streams side by side, [B, N, 2 C]:
 //   y1 = x1 + mixer(LN x2), y2 = x2 + feed_forward(LN y1).
 Block residual(const Site& site, Mixer mixer, const BlockConfig& config);
 

@@ -1,10 +1,13 @@
 #include "longbow/nn/layers/short_convolution.h"
 
 #include <ATen/ATen.h>
+#include <c10/util/StringUtil.h>
 
 #include <cmath>
 #include <optional>
+#include <vector>
 
+#include "longbow/core/option_error.h"
 #include "longbow/nn/contract/alignment.h"
 #include "longbow/nn/layers/past_rows.h"
 #include "longbow/nn/layers/taps.h"
@@ -29,21 +32,38 @@ Tensor over_real_tokens(const Tensor& x, const Context& context, const F& convol
 
 }  // namespace
 
-ShortConvolution::ShortConvolution(const Site& site, int64_t width) {
+void check_convolution(const ConvolutionConfig& config) {
+  require_option(config.columns == 0 || config.width % 2 == 1, "convolution",
+                 c10::str("has ", config.width, " x ", config.width,
+                          " taps, which have no pixel in their middle"),
+                 "give it an odd width");
+}
+
+ShortConvolution::ShortConvolution(const Site& site, int64_t width, int64_t columns)
+    : columns_(columns) {
   const int64_t channels = site.shape.width;
-  weight_ = parameter("weight", initial_uniform(site, "weight", {channels, width},
-                                                1 / std::sqrt(static_cast<double>(width))));
+  std::vector<int64_t> sizes = {channels, width};
+  if (columns_ > 0) sizes.push_back(width);
+  const auto taps = static_cast<double>(columns_ > 0 ? width * width : width);
+  weight_ = parameter("weight", initial_uniform(site, "weight", sizes, 1 / std::sqrt(taps)));
   bias_ = parameter("bias", at::zeros({channels}), {.decay = false});
 }
 
-Tensor ShortConvolution::operator()(const Tensor& x, const Context& context) const {
+Tensor ShortConvolution::around(const Tensor& z, bool causal) const {
   const int64_t others = weight_.size(1) - 1;
+  if (columns_ == 0) return windowed_taps(z, weight_, causal ? others : others / 2);
+  TORCH_CHECK(!causal, "a convolution over an image is not causal");
+  return image_taps(z, weight_, columns_);
+}
+
+Tensor ShortConvolution::operator()(const Tensor& x, const Context& context) const {
   return over_real_tokens(x, context, [&](const Tensor& z, const Context&) {
-    return windowed_taps(z, weight_, context.mask.causal ? others : others / 2) + bias_;
+    return around(z, context.mask.causal) + bias_;
   });
 }
 
 void ShortConvolution::start(State& state, int64_t lanes) const {
+  TORCH_CHECK(columns_ == 0, "a convolution over an image does not decode");
   open_past_rows(state, kLane, lanes, weight_.size(1) - 1, weight_.size(0),
                  weight_.options().requires_grad(false));
 }
