@@ -1,4 +1,6 @@
 #pragma once
+#include <vector>
+
 #include "longbow/nn/contract/part.h"
 
 namespace longbow {
@@ -10,5 +12,8 @@ class Linear : public Part {
   Tensor operator()(const Tensor& x) const;
   Tensor weight, bias;  // [out, in], [out] or undefined
 };
+
+// What each of them makes of the same x, by one product.
+std::vector<Tensor> project_together(const Tensor& x, const std::vector<const Linear*>& layers);
 
 }  // namespace longbow

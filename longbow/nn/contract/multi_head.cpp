@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 
+#include "longbow/nn/contract/linear.h"
 #include "longbow/nn/contract/mixer.h"
 
 namespace longbow {
@@ -66,10 +67,9 @@ class MultiHead : public ProjectedMixer {
  protected:
   Tensor mix(const Tensor& x, Context& context) override {
     const auto source = context.memory.defined() ? context.memory : x;
-    return merged(attention_->attend(
-        {rotated(split((*query_)(x)), context), rotated(split((*key_)(source)), context),
-         split((*value_)(source)), x, source},
-        context));
+    const auto [q, k, v] = projected(x, source);
+    return merged(
+        attention_->attend({rotated(q, context), rotated(k, context), v, x, source}, context));
   }
 
   // With a memory, keys and values are projected once and every extension reads them as the forward
@@ -110,6 +110,20 @@ class MultiHead : public ProjectedMixer {
 
  private:
   Tensor split(const Tensor& x) const { return split_heads(x, heads_); }
+
+  struct Projected {
+    Tensor q, k, v;
+  };
+  Projected projected(const Tensor& x, const Tensor& source) const {
+    const bool shared = key_ == query_;
+    if (!source.is_same(x))
+      return {split((*query_)(x)), split((*key_)(source)), split((*value_)(source))};
+    std::vector<const Linear*> layers = {query_.get()};
+    if (!shared) layers.push_back(key_.get());
+    layers.push_back(value_.get());
+    const auto rows = project_together(x, layers);
+    return {split(rows[0]), split(rows[shared ? 0 : 1]), split(rows.back())};
+  }
 
   int64_t width_;
   Attention attention_;

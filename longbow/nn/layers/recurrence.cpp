@@ -85,7 +85,7 @@ void RecurrentHeads::open(State& state, int64_t lanes) const {
 }
 
 Tensor RecurrentHeads::extend(const Tensor& x, State& state, const Context& context) const {
-  std::vector<Tensor> rows = {(*query_)(x), (*key_)(x), (*value_)(x)};
+  auto rows = project_together(x, {query_.get(), key_.get(), value_.get()});
   if (convolution_) {
     const int64_t keys = heads_ * key_width_, values = heads_ * value_width_;
     rows = at::silu(convolution_->extend(at::cat(rows, -1), state, context))
