@@ -23,11 +23,15 @@ Tensor banded_product(const Tensor& rows, const Tensor& taps) {
   return merge_heads(band.matmul(windows.transpose(-2, -1)).flatten(2, 3).narrow(2, 0, n));
 }
 
+// Channels stay innermost: an image of one row. cuDNN's kernels for that order are several times as
+// fast as those for transposed rows.
 Tensor depthwise_product(const Tensor& rows, const Tensor& taps) {
   const int64_t channels = rows.size(2);
-  const auto kernel = taps.repeat_interleave(channels / taps.size(0), 0).unsqueeze(1);
-  return at::conv1d(rows.transpose(1, 2), kernel, {}, 1, at::IntArrayRef(0), 1, channels)
-      .transpose(1, 2);
+  const auto kernel = taps.repeat_interleave(channels / taps.size(0), 0).unsqueeze(1).unsqueeze(1);
+  return at::conv2d(rows.unsqueeze(1).permute({0, 3, 1, 2}), kernel, {}, 1, at::IntArrayRef(0), 1,
+                    channels)
+      .permute({0, 2, 3, 1})
+      .squeeze(1);
 }
 
 }  // namespace
