@@ -12,6 +12,7 @@
 #include "longbow/arena/growth.h"
 #include "longbow/arena/plan.h"
 #include "longbow/attention/mechanism.h"
+#include "longbow/cli/bench_peaks.h"
 #include "longbow/cli/bench_sample.h"
 #include "longbow/cli/commands.h"
 #include "longbow/cli/device.h"
@@ -87,6 +88,9 @@ Node json_of(const BenchSample& s) {
                     {"p80", number(1e3 * s.p80)},
                     {"cpu_time", number(1e3 * s.processor)},
                     {"peak_bytes", number(s.peak_bytes)},
+                    {"launches", s.work ? Node::integer(s.work->launches) : Node{}},
+                    {"operations", s.work ? Node::number(s.work->operations) : Node{}},
+                    {"moved_bytes", s.work ? Node::number(s.work->moved_bytes) : Node{}},
                     {"error", s.error ? number(*s.error) : Node{}},
                     {"status", Node::string(s.status)},
                     {"reason", Node::string(s.reason)}});
@@ -170,6 +174,29 @@ void print_times(const std::vector<BenchSample>& samples, const Node& growth,
                {"crossover", "crossover_length", "{:.0f}"}});
 }
 
+// How much of the machine the longest measured length keeps busy.
+void print_rates(const std::vector<BenchSample>& samples, const std::string& mode,
+                 const Peaks& peaks) {
+  const int64_t length = std::ranges::max(samples, {}, &BenchSample::length).length;
+  reporting::Grid grid = {
+      .columns = {"mechanism", "launches", "TFLOP/s", "of the peak", "GB/s", "of the peak"}};
+  for (const auto& s : samples) {
+    if (s.mode != mode || s.length != length || s.status != "ok" || !s.work) continue;
+    const double operations = s.work->operations / s.median, bytes = s.work->moved_bytes / s.median;
+    grid.rows.push_back({{s.label},
+                         {std::to_string(s.work->launches)},
+                         {fmt::format("{:.3g}", 1e-12 * operations)},
+                         {fmt::format("{:.0f} %", 100 * operations / peaks.operations)},
+                         {fmt::format("{:.3g}", 1e-9 * bytes)},
+                         {fmt::format("{:.0f} %", 100 * bytes / peaks.bytes)}});
+  }
+  if (grid.rows.empty()) return;
+  fmt::print(
+      "\n{} over {} tokens: operators started, and rates beside this machine's peaks of {:.3g} "
+      "TFLOP/s and {:.4g} GB/s\n{}",
+      mode, length, 1e-12 * peaks.operations, 1e-9 * peaks.bytes, reporting::console_grid(grid));
+}
+
 // "12.3 (1.52x, 1.7 GiB)": steps a second, and how many times as fast as softmax.
 void print_model(const std::vector<BenchSample>& samples, const Node& growth,
                  const std::string& mode) {
@@ -228,7 +255,14 @@ int run(const BenchCommand& given) {
                             {"width", Node::integer(command.width)},
                             {"heads", Node::integer(command.heads)},
                             {"repetitions", Node::integer(command.repetitions)}});
-  if (!command.config.empty()) context["config"] = Node::string(command.config);
+  std::optional<Peaks> peaks;
+  if (command.config.empty()) {
+    peaks = measured_peaks(device, parse_bench_dtype(command.dtype));
+    context["peak_operations"] = Node::number(peaks->operations);
+    context["peak_bytes_per_second"] = Node::number(peaks->bytes);
+  } else {
+    context["config"] = Node::string(command.config);
+  }
   std::vector<BenchSample> samples;
   Node growth = Node::list();
   for (const auto& mode : command.modes) {
@@ -254,6 +288,7 @@ int run(const BenchCommand& given) {
     (mode == kModelMode ? print_model
      : command.growth   ? print_growth
                         : print_times)(samples, growth, mode);
+    if (peaks && !command.growth) print_rates(samples, mode, *peaks);
   }
   const bool failed = std::any_of(samples.begin(), samples.end(),
                                   [](const BenchSample& s) { return s.status == "FAIL"; });

@@ -3,8 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <chrono>
-#include <ctime>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -13,25 +11,15 @@
 #include "longbow/arena/growth.h"
 #include "longbow/arena/placement.h"
 #include "longbow/attention/mechanism.h"
+#include "longbow/cli/bench_peaks.h"
 #include "longbow/cli/device.h"
 #include "longbow/cli/failure.h"
 #include "longbow/core/error.h"
 #include "longbow/tensors/meter.h"
 #include "longbow/train/run/throughput.h"
-#ifdef LONGBOW_CUDA
-#include <c10/cuda/CUDAFunctions.h>
-#endif
 
 namespace longbow::cli {
 namespace {
-
-void wait_for(at::Device device) {
-#ifdef LONGBOW_CUDA
-  if (device.is_cuda()) c10::cuda::device_synchronize();
-#else
-  (void)device;
-#endif
-}
 
 int64_t sequences(const BenchCommand& command, int64_t length) {
   return command.tokens > 0 ? std::max<int64_t>(1, command.tokens / length) : command.batch;
@@ -124,21 +112,6 @@ class Layer {
   State state_;
 };
 
-struct Seconds {
-  double clock = 0, processor = 0;
-};
-Seconds timed(const std::function<void()>& body, at::Device device) {
-  wait_for(device);
-  const auto start = std::chrono::steady_clock::now();
-  const auto used = std::clock();
-  body();
-  wait_for(device);
-  const auto ticks = static_cast<double>(std::clock() - used);
-  const double clock =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return {clock, device.is_cpu() ? ticks / CLOCKS_PER_SEC : clock};
-}
-
 void set_times(BenchSample& result, const std::vector<double>& times) {
   result.median = arena::quantile(times, 0.5);
   result.p20 = arena::quantile(times, 0.2);
@@ -154,7 +127,9 @@ void time_layer(BenchSample& result, const BenchSubject& subject, const BenchCom
                                          ? std::function<void()>([&] { layer.training(); })
                                          : [&] { layer.decode(); };
   body();
-  result.peak_bytes = static_cast<double>(measure(body, layer.device()).peak_bytes);
+  const auto usage = measure(body, layer.device());
+  result.peak_bytes = static_cast<double>(usage.peak_bytes);
+  result.work = {usage.launches, usage.operations, usage.moved_bytes};
   std::vector<double> times, processor;
   for (int64_t i = 0; i < command.repetitions; ++i) {
     const auto seconds = timed(body, layer.device());

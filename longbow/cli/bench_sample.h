@@ -17,13 +17,20 @@ struct BenchSubject {
   Node options;  // {name: …}
 };
 
+// What one call of a layer does, counted.
+struct BenchWork {
+  int64_t launches = 0;
+  double operations = 0, moved_bytes = 0;
+};
+
 struct BenchSample {
   std::string label, mode;
   int64_t length = 0;
   double median = 0, p20 = 0, p80 = 0;  // seconds
   double processor = 0;  // least seconds of all threads; on a GPU and of a model, of the clock
   double peak_bytes = 0;
-  std::optional<double> error = {};  // nothing where float64 does not fit into memory
+  std::optional<BenchWork> work = {};  // nothing of a whole model
+  std::optional<double> error = {};    // nothing where float64 does not fit into memory
   std::string status = "ok", reason = "";
 };
 

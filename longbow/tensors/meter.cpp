@@ -97,6 +97,24 @@ double elements(const Tensor& tensor) {
   return static_cast<double>(tensor.numel());
 }
 
+// An expanded tensor is read once.
+double bytes(const Tensor& tensor) {
+  if (!tensor.defined()) return 0;
+  auto size = static_cast<double>(tensor.element_size());
+  for (int64_t d = 0; d < tensor.dim(); ++d)
+    if (tensor.stride(d) != 0 || tensor.size(d) == 0) size *= static_cast<double>(tensor.size(d));
+  return size;
+}
+double bytes(Values values) {
+  double sum = 0;
+  for (const auto& value : values) {
+    if (value.isTensor()) sum += bytes(value.toTensor());
+    if (value.isTensorList())
+      for (const auto& tensor : value.toTensorVector()) sum += bytes(tensor);
+  }
+  return sum;
+}
+
 double largest(Values values) {
   double most = 0;
   for (const auto& value : values) most = std::max(most, elements(value));
@@ -207,6 +225,14 @@ bool is_view(const c10::FunctionSchema& schema) {
 struct Count {
   double operations = 0;
   int64_t launches = 0;
+  double bytes = 0;
+
+  Count& operator+=(const Count& more) {
+    operations += more.operations;
+    launches += more.launches;
+    bytes += more.bytes;
+    return *this;
+  }
 };
 
 // Operators call operators. A formula replaces what is inside; otherwise the inside counts, but at
@@ -215,12 +241,15 @@ struct Count {
 Count count_of(const c10::FunctionSchema& schema, Values x, Values y, const Count& inside) {
   const auto& name = schema.name();
   const auto launches = std::max<int64_t>(1, inside.launches);
-  if (const auto formula = formulas().find(name); formula != formulas().end())
-    return {formula->second(x, y), name.starts_with("aten::") ? 1 : launches};
+  const double moved = inside.launches > 0 ? inside.bytes : bytes(x) + bytes(y);
+  if (const auto formula = formulas().find(name); formula != formulas().end()) {
+    if (name.starts_with("aten::")) return {formula->second(x, y), 1, bytes(x) + bytes(y)};
+    return {formula->second(x, y), launches, moved};
+  }
   if (name.starts_with("aten::empty") || name.starts_with("aten::new_empty")) return {};
   if (is_view(schema) || name == "aten::_unsafe_view") return inside;
   const double elements = reduces(name) ? std::max(largest(x), largest(y)) : largest(y);
-  return {std::max(inside.operations, elements), launches};
+  return {std::max(inside.operations, elements), launches, moved};
 }
 
 struct Total {
@@ -228,8 +257,7 @@ struct Total {
   Count count = {};
   void add(const Count& more) {
     const std::lock_guard lock(mutex);
-    count.operations += more.operations;
-    count.launches += more.launches;
+    count += more;
   }
 };
 Total& total() {
@@ -259,12 +287,10 @@ void end_call(const at::RecordFunction& function, at::ObserverContext* context) 
   const auto count =
       schema ? count_of(*schema, call->inputs, function.outputs(), call->inside) : call->inside;
   current_call = call->outer;
-  if (current_call) {
-    current_call->inside.operations += count.operations;
-    current_call->inside.launches += count.launches;
-  } else {
+  if (current_call)
+    current_call->inside += count;
+  else
     total().add(count);
-  }
 }
 
 // at::RecordFunction has one member more without NDEBUG, which LibTorch's release libraries do not
@@ -285,7 +311,7 @@ class OperationCounter {
   ~OperationCounter() { at::removeCallback(handle_); }
   Usage usage(int64_t allocated, int64_t peak) const {
     const auto& count = total().count;
-    return {allocated, peak, count.operations, count.launches};
+    return {allocated, peak, count.operations, count.launches, count.bytes};
   }
   OperationCounter(const OperationCounter&) = delete;
   OperationCounter& operator=(const OperationCounter&) = delete;

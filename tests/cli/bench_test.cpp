@@ -68,6 +68,9 @@ TEST(BenchCommand, WritesTheDocumentedForm) {
   const auto result = json::parse(here.read("bench.json"));
   for (const auto* key : {"version", "commit", "compiler", "machine", "dtype"})
     EXPECT_TRUE(result.at("context").contains(key)) << key;
+  for (const auto* key : {"peak_operations", "peak_bytes_per_second"})
+    EXPECT_GT(result.at("context").at(key).get<double>(), 1e7) << key;
+  EXPECT_NE(outcome.out.find("training over 64 tokens: operators started"), std::string::npos);
   std::set<std::string> names;
   for (const auto& row : result.at("benchmarks")) {
     SCOPED_TRACE(row.dump());
@@ -78,6 +81,13 @@ TEST(BenchCommand, WritesTheDocumentedForm) {
     EXPECT_LE(row.at("p20").get<double>(), row.at("real_time").get<double>());
     EXPECT_GE(row.at("p80").get<double>(), row.at("real_time").get<double>());
     EXPECT_GT(row.at("peak_bytes").get<double>(), 0);
+    EXPECT_GE(row.at("launches").get<double>(), 4);
+    // Four projections of 32 or 64 tokens of width 16 at least, but for fnet, and their tensors.
+    if (row.at("mode") != "decode") {
+      EXPECT_GT(row.at("operations").get<double>(),
+                row.at("mechanism") == "fnet" ? 1e3 : 4.0 * 2 * 32 * 16 * 16);
+      EXPECT_GT(row.at("moved_bytes").get<double>(), 2 * 4.0 * 32 * 16);
+    }
     if (row.at("mode") != "forward") continue;
     EXPECT_GT(row.at("error").get<double>(), 0) << "float32 is not float64";
     EXPECT_LT(row.at("error").get<double>(), 1e-4);

@@ -80,6 +80,14 @@ TEST(Meter, ViewsAndEmptyMemoryAreFreeAndCopiesAreNot) {
   EXPECT_EQ(operations_of([&] { (void)x.t().contiguous(); }), 48);
 }
 
+TEST(Meter, AnOperatorMovesWhatItReadsAndWrites) {
+  const auto x = at::zeros({3, 4}), y = at::zeros({4, 5}), row = at::zeros({1, 4});
+  EXPECT_EQ(measure([&] { x.mm(y); }).moved_bytes, 4 * (12 + 20 + 15));
+  EXPECT_EQ(measure([&] { x.t().unsqueeze(0); }).moved_bytes, 0) << "a view";
+  EXPECT_EQ(measure([&] { x + row.expand({3, 4}); }).moved_bytes, 4 * (12 + 4 + 12)) << "one row";
+  EXPECT_EQ(measure([&] { at::linear(x, y.t()); }).moved_bytes, 4 * (12 + 20 + 15)) << "once";
+}
+
 TEST(Meter, AReductionCostsItsInput) {
   const auto x = at::ones({6, 8});
   EXPECT_EQ(operations_of([&] { (void)x.sum(1); }), 48);
