@@ -3,10 +3,11 @@
 //   o_i = sum_j softmax_j(q_i . k_j / sqrt D) v_j over the keys that are visible to i.
 // The scores exist one tile of queries x keys at a time; a row of queries keeps a running maximum,
 // the sum of its weights and its output, and the backward pass computes the weights again
-// (nn/tiles.cpp has the recurrence).
+// (nn/softmax/tiles.cpp has the recurrence). On a GPU a fused kernel of LibTorch does the same.
 #include <ATen/ATen.h>
 
 #include "longbow/attention/mechanism.h"
+#include "longbow/nn/softmax/softmax.h"
 #include "longbow/nn/softmax/tiles.h"
 
 namespace longbow {
@@ -28,6 +29,11 @@ class MemoryEfficient : public AllPairs {
  public:
   MemoryEfficient(const Site& site, const Config& config)
       : AllPairs(site, config.dropout), config_(config) {}
+
+  Tensor attend(const Heads& heads, Context& context) override {
+    if (context.maps || drops() || !heads.q.is_cuda()) return AllPairs::attend(heads, context);
+    return fused_attention(heads, context.mask, scale_);
+  }
 
  protected:
   Tensor read(const Heads& heads, const Seen& seen, Context& context) override {

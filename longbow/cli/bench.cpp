@@ -252,6 +252,7 @@ int run(const BenchCommand& given) {
                             {"batch", Node::integer(command.batch)},
                             {"tokens", Node::integer(command.tokens)},
                             {"causal", Node::boolean(command.causal)},
+                            {"graphs", Node::boolean(command.graphs)},
                             {"width", Node::integer(command.width)},
                             {"heads", Node::integer(command.heads)},
                             {"repetitions", Node::integer(command.repetitions)}});

@@ -17,6 +17,7 @@
 #include "longbow/core/error.h"
 #include "longbow/tensors/meter.h"
 #include "longbow/train/run/throughput.h"
+#include "longbow/train/step/replay.h"
 
 namespace longbow::cli {
 namespace {
@@ -43,6 +44,7 @@ class Layer {
              .normal({sequences(command, length), length, command.width}, "input")
              .to(device_, type_);
     gradient_ = at::ones_like(x_);
+    random_ = Random::from_seed(3, 0, device_);
   }
 
   void forward() {
@@ -85,9 +87,7 @@ class Layer {
 
  private:
   // Without a causal mask, where the mechanism can do without.
-  Context whole() const {
-    return {.mask = {.causal = causal_}, .random = Random::from_seed(3, 0, device_)};
-  }
+  Context whole() const { return {.mask = {.causal = causal_}, .random = random_}; }
 
   double relative_error(const BenchSubject& subject) {
     at::NoGradGuard no_grad;
@@ -109,6 +109,7 @@ class Layer {
   Site site_;
   Mixer mixer_;
   Tensor x_, gradient_;
+  Random random_;
   State state_;
 };
 
@@ -131,8 +132,12 @@ void time_layer(BenchSample& result, const BenchSubject& subject, const BenchCom
   result.peak_bytes = static_cast<double>(usage.peak_bytes);
   result.work = {usage.launches, usage.operations, usage.moved_bytes};
   std::vector<double> times, processor;
+  const auto replay = make_replay(layer.device(), command.graphs);
+  const auto call = [&] { replay->run("call", body); };
+  if (replay->captures())
+    for (int i = 0; i < 3; ++i) call();  // as it is, captured, replayed
   for (int64_t i = 0; i < command.repetitions; ++i) {
-    const auto seconds = timed(body, layer.device());
+    const auto seconds = timed(call, layer.device());
     times.push_back(seconds.clock);
     processor.push_back(seconds.processor);
   }

@@ -51,6 +51,9 @@ inline void declare_comparing(CLI::App& app, Action& action) {
       ->delimiter(',');
   sub->add_flag("--causal", bench.causal,
                 "forward and training under a causal mask; decoding always is");
+  sub->add_flag("--graphs", bench.graphs,
+                "on a GPU, replay each call as a captured graph, as training does; whole models "
+                "always are");
   sub->add_flag("--growth", bench.growth,
                 "compare how time and memory grow with what the mechanisms promise, without "
                 "softmax; by default those that promise less than N^2");
