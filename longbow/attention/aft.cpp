@@ -13,6 +13,7 @@
 #include "longbow/attention/mechanism.h"
 #include "longbow/nn/contract/linear.h"
 #include "longbow/nn/softmax/softmax.h"
+#include "longbow/ops/channel_mean.h"
 
 namespace longbow {
 namespace {
@@ -88,6 +89,12 @@ class Aft : public MixerImpl {
 
  protected:
   Tensor mix(const Tensor& x, Context& context) override {
+    const auto& mask = context.mask;
+    if (config_.form == Form::simple && !mask.causal && !context.memory.defined()) {
+      const auto rows = project_together(x, {query_.get(), key_.get(), value_.get()});
+      const auto mean = channel_mean(rows[1], rows[2], mask.keep).unsqueeze(1);
+      return (*output_)(rows[0].sigmoid() * mean.to(x.scalar_type()));
+    }
     const auto& source = context.memory.defined() ? context.memory : x;
     const auto k = keys(source, context.mask.keep), v = values(source);
     return gated(x, sums(k, v, x.size(1), context.mask.causal).mean());

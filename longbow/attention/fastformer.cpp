@@ -13,6 +13,8 @@
 #include "longbow/attention/mechanism.h"
 #include "longbow/nn/contract/linear.h"
 #include "longbow/nn/softmax/channel_softmax.h"
+#include "longbow/ops/affine.h"
+#include "longbow/ops/channel_mean.h"
 
 namespace longbow {
 namespace {
@@ -70,10 +72,7 @@ class Fastformer : public MixerImpl {
       open(state, x.size(0), 0, context);
       return grow(x, state, context);
     }
-    const auto average = [&](const Tensor& scores, const Tensor& rows, const std::string&) {
-      return all_keys(scores, rows).mean();  // [B, H, 1, D]
-    };
-    return mixed(x, context.mask.keep, average);
+    return summed_up(x, context.mask.keep);
   }
 
   void open(State& state, int64_t lanes, int64_t, Context&) override {
@@ -92,6 +91,51 @@ class Fastformer : public MixerImpl {
   }
 
  private:
+  // One number per head and token, from the head's own channels or from those of all heads.
+  struct Score {
+    Tensor own;                   // [H, D]
+    std::shared_ptr<Linear> all;  // [H, H D]
+  };
+
+  // With one g for all tokens nothing but projections has their size: p_i is never formed, since
+  // w_k . p_i = (w_k * g) . k_i and c = g * sum_i beta_i k_i; scores are products of x with W^T w.
+  Tensor summed_up(const Tensor& x, const Tensor& keep) const {
+    std::vector<const Linear*> layers = {query_.get(), key_.get()};
+    if (!config_.share_qv) layers.push_back(value_.get());
+    const auto rows = project_together(x, layers);
+    const auto &q = rows[0], &k = rows[1], &v = config_.share_qv ? q : rows[2];
+    const auto g = channel_mean(scores_of(x, *query_, matrix(query_score_), query_score_), q, keep);
+    const auto sums =
+        channel_mean(scores_of(x, *key_, matrix(key_score_) * g.unsqueeze(1), key_score_), k, keep);
+    const auto c = config_.global_key == GlobalKey::products ? g * sums : sums;
+    return finished(v * c.unsqueeze(1).to(x.scalar_type()), q);
+  }
+
+  // What a score weighs the channels of all heads by, [H, H D], scaled, in float32 at least.
+  Tensor matrix(const Score& score) const {
+    if (!score.own.defined()) return score.all->weight.to(wide(score.all->weight)) * scale_;
+    const auto own = score.own.to(wide(score.own)) * scale_;
+    return (at::eye(heads_, own.options()).unsqueeze(-1) * own.unsqueeze(1)).flatten(1);
+  }
+  // by [.., H, H D] times what a projection makes of x: [B, N, H].
+  Tensor scores_of(const Tensor& x, const Linear& projection, const Tensor& by,
+                   const Score& score) const {
+    const auto type = x.scalar_type();
+    const auto weight = by.matmul(projection.weight.to(by.scalar_type())).to(type);
+    if (!projection.bias.defined()) return x.matmul(weight.transpose(-2, -1));
+    auto bias = by.matmul(projection.bias.to(by.scalar_type()));
+    if (score.all) bias = bias + score.all->bias.to(by.scalar_type()) * scale_;
+    if (weight.dim() == 2) return affine(x, weight, bias.to(type));
+    return at::baddbmm(bias.to(type).unsqueeze(1), x, weight.transpose(1, 2));
+  }
+
+  // u [B, N, H D] is c * v.
+  Tensor finished(const Tensor& u, const Tensor& q) const {
+    const auto r = config_.head_transform ? merge_heads((*transform_)(split_heads(u, heads_)))
+                                          : (*transform_)(u);
+    return output_ ? (*output_)(r + q) : r + q;
+  }
+
   // A product of three projections over all tokens: float32 at least, up to the last one.
   template <class Average>
   Tensor mixed(const Tensor& x, const Tensor& keep, const Average& average) const {
@@ -102,18 +146,10 @@ class Fastformer : public MixerImpl {
     const auto v = config_.share_qv ? q : projected(*value_);
     const auto p = average(scores(q, query_score_, keep), q, "query_") * k;
     const auto& averaged = config_.global_key == GlobalKey::products ? p : k;
-    const auto u = (average(scores(p, key_score_, keep), averaged, "key_") * v).to(x.scalar_type());
-    const auto r =
-        config_.head_transform ? merge_heads((*transform_)(u)) : (*transform_)(merge_heads(u));
-    const auto y = r + merge_heads(q).to(x.scalar_type());
-    return output_ ? (*output_)(y) : y;
+    const auto u = average(scores(p, key_score_, keep), averaged, "key_") * v;
+    return finished(merge_heads(u).to(x.scalar_type()), merge_heads(q).to(x.scalar_type()));
   }
 
-  // One number per head and token, from the head's own channels or from those of all heads.
-  struct Score {
-    Tensor own;                   // [H, D]
-    std::shared_ptr<Linear> all;  // [H, H D]
-  };
   Score score(const Site& site, const std::string& name) {
     const int64_t inner = site.shape.inner();
     if (config_.score_scope == Scope::full) return {{}, linear(site, name, inner, heads_)};
