@@ -6,8 +6,8 @@
 namespace longbow {
 namespace {
 
-Tensor sdpa(const Heads& heads, const std::optional<Tensor>& visible, bool causal, double scale) {
-  return at::scaled_dot_product_attention(heads.q, heads.k, heads.v, visible, 0.0, causal, scale);
+Tensor sdpa(const Heads& heads, bool causal, double scale) {
+  return at::scaled_dot_product_attention(heads.q, heads.k, heads.v, {}, 0.0, causal, scale);
 }
 
 // LibTorch aligns a causal mask at the start; queries added in front turn that into our alignment
@@ -15,32 +15,37 @@ Tensor sdpa(const Heads& heads, const std::optional<Tensor>& visible, bool causa
 // padded key of its own row.
 Tensor fused_causal(const Heads& heads, double scale) {
   const int64_t queries = heads.q.size(2), keys = heads.k.size(2);
-  if (queries == keys) return sdpa(heads, {}, true, scale);
+  if (queries == keys) return sdpa(heads, true, scale);
   Heads square = heads;
   if (queries < keys) {
     square.q = at::constant_pad_nd(heads.q, {0, 0, keys - queries, 0});
-    return sdpa(square, {}, true, scale).narrow(2, keys - queries, queries);
+    return sdpa(square, true, scale).narrow(2, keys - queries, queries);
   }
   square.q = heads.q.narrow(2, queries - keys, keys);
-  return at::constant_pad_nd(sdpa(square, {}, true, scale), {0, 0, queries - keys, 0});
+  return at::constant_pad_nd(sdpa(square, true, scale), {0, 0, queries - keys, 0});
 }
 
 }  // namespace
 
+// A row without any key is computed on all of them and then set to zero, because the kernels divide
+// by its sum.
+Tensor fused_read(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible,
+                  double scale) {
+  if (!visible.defined()) return at::scaled_dot_product_attention(q, k, v, {}, 0.0, false, scale);
+  const auto any = visible.any(-1, true);
+  const auto y = at::scaled_dot_product_attention(q, k, v, visible.logical_or(any.logical_not()),
+                                                  0.0, false, scale);
+  return y * any.to(y.scalar_type());
+}
+
 Tensor fused_attention(const Heads& heads, const Mask& mask, double scale) {
   const bool itself = heads.x.is_same(heads.source);
   if (mask.causal && (itself || !mask.keep.defined())) return fused_causal(heads, scale);
-  if (!mask.keep.defined()) return sdpa(heads, {}, false, scale);
-  if (mask.causal)  // the kernels take either rule, or a stored N x M mask
+  if (mask.causal)  // and keep: the kernels take either rule, or a stored N x M mask
     return tiled_softmax(heads.q.to(wide(heads.q)) * scale, heads.k, heads.v, Seen::by(mask), {},
                          {}, {})
         .to(heads.v.scalar_type());
-  // A row without any key is computed on all of them and then set to zero, because the kernels
-  // divide by its sum.
-  const auto any = mask.keep.any(1, true);
-  const auto visible = visible_keys(mask.keep.logical_or(any.logical_not()));
-  const auto y = sdpa(heads, visible, false, scale);
-  return y * any.view({-1, 1, 1, 1}).to(y.scalar_type());
+  return fused_read(heads.q, heads.k, heads.v, visible_keys(mask.keep), scale);
 }
 
 }  // namespace longbow

@@ -14,7 +14,8 @@ Tensor visible_keys(const Tensor& keep);
 // all visible.
 Tensor visible_pairs(const Mask& mask, int64_t queries, int64_t keys, at::Device device);
 
-// masked_softmax(q k^T) v with dropout on the weights, as the formula stands; q is scaled already.
+// masked_softmax(q k^T) v with dropout on the weights, as the formula stands, or by fused kernels
+// where those can do it; q is scaled already.
 // The weights go to context.maps under `path`, when somebody wants to look.
 struct Weighing {
   double dropout = 0;
@@ -27,6 +28,10 @@ Tensor softmax_read(const Tensor& q, const Tensor& k, const Tensor& v, const Ten
 Tensor softmax_read(const Tensor& scores, const Tensor& v, const Tensor& visible,
                     const Weighing& weighing, Context& context);
 
+// softmax(q k^T scale) v over keys that are visible [B or 1, 1, 1, M] to all queries, or over all,
+// by LibTorch's fused kernels; zero where nothing is visible.
+Tensor fused_read(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible,
+                  double scale);
 // softmax(q k^T scale) v by LibTorch's fused kernels, or in tiles where they would want an N x M
 // mask: no N x M tensor is stored.
 Tensor fused_attention(const Heads& heads, const Mask& mask, double scale);
