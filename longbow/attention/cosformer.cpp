@@ -12,6 +12,7 @@
 #include "longbow/attention/mechanism.h"
 #include "longbow/nn/features/feature_attention.h"
 #include "longbow/nn/features/feature_maps.h"
+#include "longbow/ops/feature_product.h"
 
 namespace longbow {
 namespace {
@@ -63,17 +64,25 @@ class Cosformer : public AttentionImpl {
   }
 
   Tensor attend(const Heads& heads, Context& context) override {
+    const auto angles = angles_of(heads, context);
+    if (!context.mask.causal && has_feature_kernel(heads.q, heads.k, heads.v)) {
+      const auto map = config_.map == Map::relu ? FeatureMap::relu : FeatureMap::elu;
+      const auto turns = [](const Tensor& a) {  // [1 or B, N, 2]
+        return a.defined() ? at::stack({a.cos(), a.sin()}, -1) : a;
+      };
+      return dropped(feature_product(heads.q, heads.k, heads.v,
+                                     {.query_map = map,
+                                      .key_map = map,
+                                      .query_turns = turns(angles.queries),
+                                      .key_turns = turns(angles.keys),
+                                      .keep = context.mask.keep,
+                                      .least = config_.epsilon}),
+                     context);
+    }
     auto q = features(heads.q), k = features(heads.k);
-    const auto& memory = context.memory;
-    if (!memory.defined() || config_.memory != Memory::content) {
-      check_length(q.size(2), longest_);
-      check_length(k.size(2), longest_keys());
-      const auto i = positions_of(heads.x, context);
-      const auto j =
-          memory.defined() ? positions_of(memory, {.mask = {.keep = context.mask.keep}}) : i;
-      const auto m = lengths_of(heads, context);
-      q = rotated(q, i, m.queries);
-      k = rotated(k, j, m.keys);
+    if (angles.queries.defined()) {
+      q = rotated(q, angles.queries);
+      k = rotated(k, angles.keys);
     }
     return normalised(
         feature_sums(q, without_padding(k, context.mask.keep), heads.v, context.mask.causal), heads,
@@ -87,8 +96,8 @@ class Cosformer : public AttentionImpl {
 
   Tensor grow(const Heads& heads, State& state, Context& context) override {
     const auto m = lengths_of(heads, context);
-    const auto q = rotated(features(heads.q), context.positions, m.queries);
-    const auto k = rotated(features(heads.k), context.positions, m.keys);
+    const auto q = rotated(features(heads.q), angle(context.positions, m.queries));
+    const auto k = rotated(features(heads.k), angle(context.positions, m.keys));
     return normalised(grow_feature_sums(q, without_padding(k, context.mask.keep), heads.v, state),
                       heads, context);
   }
@@ -101,10 +110,28 @@ class Cosformer : public AttentionImpl {
     return config_.map == Map::relu ? y.relu() : elu_plus_one(y);
   }
 
-  // [x cos a, x sin a] with a = pi t / 2M: [B, H, N, D] -> [B, H, N, 2 D].
-  static Tensor rotated(const Tensor& x, const Tensor& positions, const Tensor& m) {
-    const auto a =
-        (positions.to(x.scalar_type()) * (std::numbers::pi / 2 / m)).unsqueeze(1).unsqueeze(-1);
+  // a = pi t / 2M, [1 or B, N].
+  static Tensor angle(const Tensor& positions, const Tensor& m) {
+    return positions.to(m.scalar_type()) * (std::numbers::pi / 2 / m);
+  }
+  // Undefined where a memory is read by content alone.
+  struct Angles {
+    Tensor queries, keys;
+  };
+  Angles angles_of(const Heads& heads, const Context& context) const {
+    const auto& memory = context.memory;
+    if (memory.defined() && config_.memory == Memory::content) return {};
+    check_length(heads.q.size(2), longest_);
+    check_length(heads.k.size(2), longest_keys());
+    const auto i = positions_of(heads.x, context);
+    const auto j =
+        memory.defined() ? positions_of(memory, {.mask = {.keep = context.mask.keep}}) : i;
+    const auto m = lengths_of(heads, context);
+    return {angle(i, m.queries), angle(j, m.keys)};
+  }
+  // [x cos a, x sin a]: [B, H, N, D] -> [B, H, N, 2 D].
+  static Tensor rotated(const Tensor& x, const Tensor& angles) {
+    const auto a = angles.unsqueeze(1).unsqueeze(-1);
     return at::cat({x * a.cos(), x * a.sin()}, -1);
   }
 
@@ -135,8 +162,10 @@ class Cosformer : public AttentionImpl {
 
   Tensor normalised(const FeatureSums& sums, const Heads& heads, const Context& context) const {
     const auto o = sums.values / sums.weights.clamp_min(config_.epsilon);
-    return dropout(o.to(heads.v.scalar_type()), config_.dropout, is_training(), context,
-                   path_ + ".dropout");
+    return dropped(o.to(heads.v.scalar_type()), context);
+  }
+  Tensor dropped(const Tensor& o, const Context& context) const {
+    return dropout(o, config_.dropout, is_training(), context, path_ + ".dropout");
   }
 
   // Further apart than M the cosine is negative.

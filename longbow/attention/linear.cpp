@@ -4,10 +4,13 @@
 // Causally S and z are running sums, which are also the decoding state.
 #include <ATen/ATen.h>
 
+#include <optional>
+
 #include "longbow/attention/mechanism.h"
 #include "longbow/nn/features/feature_attention.h"
 #include "longbow/nn/features/feature_maps.h"
 #include "longbow/nn/softmax/softmax.h"
+#include "longbow/ops/feature_product.h"
 
 namespace longbow {
 namespace {
@@ -56,6 +59,11 @@ class LinearAttention : public AttentionImpl {
   LinearAttention(const Site& site, const Config& config) : config_(config), path_(site.path) {}
 
   Tensor attend(const Heads& heads, Context& context) override {
+    if (const auto how = as_product(context);
+        how && has_feature_kernel(heads.q, heads.k, heads.v)) {
+      const auto o = feature_product(heads.q, heads.k, heads.v, *how);
+      return how->normalised ? dropped(o, context) : normalised({o, {}}, heads, context);
+    }
     const auto q = query_features(heads), k = key_features(heads, context);
     return normalised(feature_sums(q, k, heads.v, context.mask.causal), heads, context);
   }
@@ -91,6 +99,35 @@ class LinearAttention : public AttentionImpl {
     return masked_softmax(x.transpose(-2, -1), visible).transpose(-2, -1).to(x.scalar_type());
   }
 
+  // What one operator can do, features, sums and quotient; otherwise nothing.
+  std::optional<FeatureProduct> as_product(const Context& context) const {
+    const auto map = feature_map();
+    if (context.mask.causal || config_.widen || !map || config_.key_map == KeyMap::positions)
+      return {};
+    const auto& c = config_;
+    FeatureProduct how = {
+        .query_map = *map,
+        .key_map = c.key_map == KeyMap::exp ? FeatureMap::exp : *map,
+        .keep = c.official ? Tensor() : context.mask.keep,
+        .normalised = c.normaliser == Normaliser::sum || c.normaliser == Normaliser::clamp};
+    (c.normaliser == Normaliser::sum ? how.added : how.least) = c.epsilon;
+    return how;
+  }
+  std::optional<FeatureMap> feature_map() const {
+    switch (config_.map) {
+      case Map::elu:
+        return FeatureMap::elu;
+      case Map::relu:
+        return FeatureMap::relu;
+      case Map::square:
+        return FeatureMap::square;
+      case Map::identity:
+        return FeatureMap::identity;
+      default:
+        return {};
+    }
+  }
+
   // Features are float32 at least, because z grows with the number of keys; bfloat16 has the range
   // of float32, and on a GPU its products are added up in float32.
   template <class F>
@@ -124,8 +161,10 @@ class LinearAttention : public AttentionImpl {
       case Normaliser::none:
         break;
     }
-    return dropout(o.to(heads.v.scalar_type()), config_.dropout, is_training(), context,
-                   path_ + ".dropout");
+    return dropped(o.to(heads.v.scalar_type()), context);
+  }
+  Tensor dropped(const Tensor& o, const Context& context) const {
+    return dropout(o, config_.dropout, is_training(), context, path_ + ".dropout");
   }
 
   Config config_;

@@ -27,7 +27,7 @@ struct C {
   float part[4];
 };
 
-constexpr int padded(int width) {
+__host__ __device__ constexpr int padded(int width) {
   return width + 8;
 }
 

@@ -1,0 +1,470 @@
+// Every pass walks over spans of tokens, 64 at a time; the next 64 are on their way to registers
+// while tensor cores work on these. Where sums are formed, a warp owns 16 or 32 rows of S; where
+// they are read, a warp owns 16 tokens.
+#include "longbow/kernels/cuda/feature_tiles.h"
+
+namespace longbow::kernels {
+namespace {
+
+using mma::padded;
+
+__device__ float mapped(FeatureMap map, float x) {
+  switch (map) {
+    case FeatureMap::relu:
+      return x < 0 ? 0 : x;
+    case FeatureMap::elu:
+      return x > 0 ? x + 1 : __expf(x);
+    case FeatureMap::square:
+      return x * x;
+    case FeatureMap::exp:
+      return x > 35 ? __expf(35) : __expf(x);
+    default:
+      return x;
+  }
+}
+__device__ float slope(FeatureMap map, float x) {
+  switch (map) {
+    case FeatureMap::relu:
+      return x > 0 ? 1 : 0;
+    case FeatureMap::elu:
+      return x > 0 ? 1 : __expf(x);
+    case FeatureMap::square:
+      return 2 * x;
+    case FeatureMap::exp:
+      return x > 35 ? 0 : __expf(x);
+    default:
+      return 1;
+  }
+}
+
+// What the features of token n are multiplied by.
+template <bool kTurned>
+__device__ float2 turn_of(const Features& x, int64_t b, int64_t n, int64_t end) {
+  if (n >= end || (x.keep && !x.keep[b * x.tokens + n])) return {0, 0};
+  if constexpr (!kTurned) return {1, 0};
+  return reinterpret_cast<const float2*>(x.turns + b * x.turns_batch)[n];
+}
+
+// The tokens of one block: those of a span of one head.
+struct Span {
+  int64_t group, b, h, first, end;
+
+  template <class Task>
+  __device__ Span(const Task& task, int64_t tokens)
+      : group(blockIdx.y),
+        b(group / task.heads),
+        h(group % task.heads),
+        first(blockIdx.x * task.span),
+        end(first + task.span < tokens ? first + task.span : tokens) {}
+};
+
+// Rows of x on their way to features. A token without any counts as 0, so that nothing it holds
+// is read.
+template <int R, bool kTurned, int kThreads>
+struct FeatureStage {
+  static constexpr int kWidth = kTurned ? R / 2 : R;
+  using Rows = Stage<kWidth, kThreads>;
+  Rows x;
+  float2 turn[Rows::kPacks];
+
+  __device__ void load(const Features& from, const Span& span, int64_t first) {
+    x.load(rows_of(from.x, span.b, span.h), first, span.end, from.width);
+#pragma unroll
+    for (int i = 0; i < Rows::kPacks; ++i) {
+      turn[i] = turn_of<kTurned>(from, span.b, first + Rows::row(i), span.end);
+      if (turn[i].x == 0 && turn[i].y == 0) x.pack[i] = {0, 0, 0, 0};
+      if (Rows::channel(i) >= from.width) turn[i] = {0, 0};
+    }
+  }
+  __device__ void store(FeatureMap map, Number* phi) const {
+#pragma unroll
+    for (int i = 0; i < Rows::kPacks; ++i) {
+      float y[8], part[8];
+      spread(x.pack[i], y);
+#pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        y[j] = mapped(map, y[j]);
+        part[j] = y[j] * turn[i].x;
+      }
+      Rows::put(phi, padded(R), i, packed(part));
+      if constexpr (kTurned) {
+#pragma unroll
+        for (int j = 0; j < 8; ++j) part[j] = y[j] * turn[i].y;
+        Rows::put(phi + kWidth, padded(R), i, packed(part));
+      }
+    }
+  }
+};
+
+template <int R>
+constexpr int kSumWarps = R >= 128 ? 8 : 4;
+
+template <int R, int D>
+constexpr size_t kSumBytes = sizeof(Number) * kTile*(padded(R) + padded(D)) + sizeof(float) * kTile;
+
+template <int R, int D, bool kTurned>
+__global__ void __launch_bounds__(32 * kSumWarps<R>) form_sums(FeatureSums task) {
+  constexpr int kWarps = kSumWarps<R>, kThreads = 32 * kWarps, kRows = R / 16 / kWarps;
+  extern __shared__ __align__(16) unsigned char shared[];
+  auto* phi = reinterpret_cast<Number*>(shared);
+  auto* values = phi + kTile * padded(R);
+  auto* column = reinterpret_cast<float*>(values + kTile * padded(D));
+  const Span span(task, task.x.tokens);
+  const HeadRows value = rows_of(task.value, span.b, span.h);
+  const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32;
+  const int64_t token = span.group * task.x.tokens;
+
+  mma::C sums[kRows][D / 8] = {}, beside[kRows] = {};
+  FeatureStage<R, kTurned, kThreads> x;
+  Stage<D, kThreads> v;
+  x.load(task.x, span, span.first);
+  v.load(value, span.first, span.end, task.depth);
+  for (int64_t first = span.first; first < span.end; first += kTile) {
+    __syncthreads();
+    x.store(task.x.map, phi);
+    if (task.scale) v.scale(task.scale + token, first, span.end);
+    v.store(values);
+    if (thread < kTile) {
+      const int64_t n = first + thread;
+      column[thread] = n >= span.end ? 0 : task.column ? task.column[token + n] : 1;
+    }
+    __syncthreads();
+    if (first + kTile < span.end) {
+      x.load(task.x, span, first + kTile);
+      v.load(value, first + kTile, span.end, task.depth);
+    }
+#pragma unroll
+    for (int k = 0; k < kTile; k += 16) {
+      const mma::B last = split_column(column + k);
+      mma::A a[kRows];
+#pragma unroll
+      for (int m = 0; m < kRows; ++m) {
+        a[m] = mma::a_of_columns(phi + k * padded(R) + (warp * kRows + m) * 16, padded(R));
+        mma::multiply<Number>(beside[m], a[m], last);
+      }
+#pragma unroll
+      for (int n = 0; n < D / 16; ++n) {
+        const mma::TwoB b = mma::b_of_rows(values + k * padded(D) + n * 16, padded(D));
+#pragma unroll
+        for (int m = 0; m < kRows; ++m) {
+          mma::multiply<Number>(sums[m][2 * n], a[m], b.tile[0]);
+          mma::multiply<Number>(sums[m][2 * n + 1], a[m], b.tile[1]);
+        }
+      }
+    }
+  }
+
+  float* out = task.sums + (span.group * gridDim.x + blockIdx.x) * R * (D + 4);
+  const int g = lane / 4, t = lane % 4;
+#pragma unroll
+  for (int m = 0; m < kRows; ++m) {
+    float* upper = out + ((warp * kRows + m) * 16 + g) * (D + 4);
+    float* lower = upper + 8 * (D + 4);
+#pragma unroll
+    for (int n = 0; n < D / 8; ++n) {
+      const auto& c = sums[m][n].part;
+      *reinterpret_cast<float2*>(upper + n * 8 + 2 * t) = {c[0], c[1]};
+      *reinterpret_cast<float2*>(lower + n * 8 + 2 * t) = {c[2], c[3]};
+    }
+    if (t > 0) continue;
+    const auto& c = beside[m].part;
+    *reinterpret_cast<float4*>(upper + D) = {c[0] + c[1], 0, 0, 0};
+    *reinterpret_cast<float4*>(lower + D) = {c[2] + c[3], 0, 0, 0};
+  }
+}
+
+// Span after span, so that the sum is the same every time.
+__global__ void fold(FeatureFold task) {
+  const int64_t size = task.size / 4, all = task.groups * size;
+  for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < all;
+       i += int64_t{gridDim.x} * blockDim.x) {
+    const auto* from =
+        reinterpret_cast<const float4*>(task.from) + i / size * size * task.spans + i % size;
+    float4 sum = from[0];
+    for (int64_t span = 1; span < task.spans; ++span) {
+      const float4 next = from[span * size];
+      sum = {sum.x + next.x, sum.y + next.y, sum.z + next.z, sum.w + next.w};
+    }
+    reinterpret_cast<float4*>(task.to)[i] = sum;
+  }
+}
+
+constexpr int kReadThreads = 128;
+
+// [16, D] += phi [16, R] S.
+template <int R, int D>
+__device__ void times_sums(mma::C (&out)[D / 8], const Number* phi, const SplitSums<R, D>& sums) {
+#pragma unroll 4
+  for (int k = 0; k < R; k += 16) {
+    const mma::A a = mma::a_of_rows(phi + k, padded(R));
+#pragma unroll
+    for (int n = 0; n < D / 16; ++n)
+#pragma unroll
+      for (const Number* part : {sums.high, sums.low}) {
+        const mma::TwoB b = mma::b_of_rows(part + k * sums.kStride + n * 16, sums.kStride);
+        mma::multiply<Number>(out[2 * n], a, b.tile[0]);
+        mma::multiply<Number>(out[2 * n + 1], a, b.tile[1]);
+      }
+  }
+}
+
+template <int R>
+__device__ void fill_last(float* z, const float* sums, int row) {
+  for (int r = static_cast<int>(threadIdx.x); r < R; r += kReadThreads) z[r] = sums[r * row];
+}
+
+template <int R, int D>
+constexpr size_t kReadBytes = sizeof(Number) * (SplitSums<R, D>::kNumbers + kTile * padded(R)) +
+                              sizeof(float) * R;
+
+template <int R, int D, bool kTurned>
+__global__ void __launch_bounds__(kReadThreads) read(FeatureRead task) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  const SplitSums<R, D> sums(reinterpret_cast<Number*>(shared));
+  auto* phi = sums.high + sums.kNumbers;
+  auto* z = reinterpret_cast<float*>(phi + kTile * padded(R));
+  const Span span(task, task.x.tokens);
+  const HeadRows out = rows_of(task.out, span.b, span.h);
+  const float* from = task.sums + span.group * R * (D + 4);
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32,
+            g = lane / 4;
+  auto* own = phi + warp * 16 * padded(R);  // of this warp
+
+  FeatureStage<R, kTurned, kReadThreads> x;
+  x.load(task.x, span, span.first);
+  sums.fill(from, kReadThreads);
+  fill_last<R>(z, from + D, D + 4);
+  for (int64_t first = span.first; first < span.end; first += kTile) {
+    __syncthreads();
+    x.store(task.x.map, phi);
+    __syncthreads();
+    if (first + kTile < span.end) x.load(task.x, span, first + kTile);
+    mma::C values[D / 8] = {}, weights = {};
+    times_sums<R, D>(values, own, sums);
+    float upper = 1, lower = 1;  // of the rows g and g + 8
+    if (task.normalised) {
+#pragma unroll
+      for (int k = 0; k < R; k += 16)
+        mma::multiply<Number>(weights, mma::a_of_rows(own + k, padded(R)), split_column(z + k));
+      upper = __shfl_sync(0xffffffffu, weights.part[0] + weights.part[1], lane & ~3) + task.added;
+      lower = __shfl_sync(0xffffffffu, weights.part[2] + weights.part[3], lane & ~3) + task.added;
+    }
+    const bool upper_free = task.normalised && upper >= task.least,
+               lower_free = task.normalised && lower >= task.least;
+    if (task.normalised) {
+      upper = 1 / (upper_free ? upper : task.least);
+      lower = 1 / (lower_free ? lower : task.least);
+    }
+    __syncwarp();
+    put_product<D>(own, values, upper, lower);
+    write_rows<D>(own, out, first + warp * 16, span.end, task.depth);
+    const int64_t n = first + warp * 16 + g;
+    float* inverse = task.inverse + span.group * task.x.tokens + n;
+    if (lane % 4 == 0 && n < span.end) inverse[0] = upper_free ? upper : -upper;
+    if (lane % 4 == 0 && n + 8 < span.end) inverse[8] = lower_free ? lower : -lower;
+  }
+}
+
+// From dphi = y [16, D] S^T + column z, formed 16 channels at a time, to the gradient of x,
+// which takes the place of x: 16 rows.
+template <int R, int D, bool kTurned>
+__device__ void put_gradient(Number* x, const Number* y, const SplitSums<R, D>& sums,
+                             const float* z, FeatureMap map, const float* column,
+                             const float2* turn) {
+  constexpr int X = kTurned ? R / 2 : R, kHalves = kTurned ? 2 : 1;
+  const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
+  const float columns[2] = {column[g], column[g + 8]};
+  const float2 turns[2] = {turn[g], turn[g + 8]};
+  mma::A a[D / 16];
+#pragma unroll
+  for (int k = 0; k < D / 16; ++k) a[k] = mma::a_of_rows(y + k * 16, padded(D));
+#pragma unroll 2
+  for (int c = 0; c < X; c += 16) {
+    float dx[2][2][2] = {};  // 8 channels beside 8, upper and lower row, two channels
+#pragma unroll
+    for (int half = 0; half < kHalves; ++half) {
+      const int r = half * X + c;
+      mma::C dphi[2];
+#pragma unroll
+      for (int n = 0; n < 2; ++n)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) dphi[n].part[i] = columns[i / 2] * z[r + n * 8 + 2 * t + i % 2];
+#pragma unroll
+      for (int k = 0; k < D / 16; ++k)
+#pragma unroll
+        for (const Number* part : {sums.high, sums.low}) {
+          const mma::TwoB b = mma::b_of_columns(part + r * sums.kStride + k * 16, sums.kStride);
+          mma::multiply<Number>(dphi[0], a[k], b.tile[0]);
+          mma::multiply<Number>(dphi[1], a[k], b.tile[1]);
+        }
+#pragma unroll
+      for (int n = 0; n < 2; ++n)
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          dx[n][i / 2][i % 2] += dphi[n].part[i] * (half == 0 ? turns[i / 2].x : turns[i / 2].y);
+    }
+#pragma unroll
+    for (int n = 0; n < 2; ++n)
+#pragma unroll
+      for (int low = 0; low < 2; ++low) {
+        auto* place =
+            reinterpret_cast<uint32_t*>(x + (g + 8 * low) * padded(X) + c + n * 8 + 2 * t);
+        const float2 was = mma::unpack<Number>(*place);
+        *place =
+            mma::pack<Number>(dx[n][low][0] * slope(map, was.x), dx[n][low][1] * slope(map, was.y));
+      }
+  }
+}
+
+// Tables and tiles of the backward pass.
+template <int R, int D, bool kTurned>
+struct GradientMemory {
+  static constexpr int kWidth = kTurned ? R / 2 : R;
+  static constexpr size_t kBytes =
+      sizeof(Number) *
+          (SplitSums<R, D>::kNumbers + kTile * (padded(R) + padded(D) + padded(kWidth))) +
+      sizeof(float) * (R + 3 * kTile);
+  SplitSums<R, D> sums;
+  Number *phi, *y, *x;  // [64, R], [64, D], [64, kWidth]
+  float2* turn;         // [64]
+  float *z, *column;    // [R], [64]
+
+  __device__ explicit GradientMemory(unsigned char* shared)
+      : sums(reinterpret_cast<Number*>(shared)),
+        phi(sums.high + sums.kNumbers),
+        y(phi + kTile * padded(R)),
+        x(y + kTile * padded(D)),
+        turn(reinterpret_cast<float2*>(x + kTile * padded(kWidth))),
+        z(reinterpret_cast<float*>(turn + kTile)),
+        column(z + R) {}
+};
+
+// The column of 16 queries, from what they read: phi S of as many digits as dphi has, or the
+// difference of the two would have few.
+template <int R, int D>
+__device__ void put_column(float* column, const Number* phi, const Number* y,
+                           const SplitSums<R, D>& sums, const float* inverse, int64_t left) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
+  mma::C values[D / 8] = {};
+  times_sums<R, D>(values, phi, sums);
+#pragma unroll
+  for (int low = 0; low < 2; ++low) {
+    const int row = g + 8 * low;
+    float product = 0;
+#pragma unroll
+    for (int n = 0; n < D / 8; ++n) {
+      const float2 two = mma::unpack<Number>(
+          *reinterpret_cast<const uint32_t*>(y + row * padded(D) + n * 8 + 2 * t));
+      product += two.x * values[n].part[2 * low] + two.y * values[n].part[2 * low + 1];
+    }
+    product += __shfl_xor_sync(0xffffffffu, product, 1);
+    product += __shfl_xor_sync(0xffffffffu, product, 2);
+    const float factor = row < left ? inverse[row] : 0;
+    if (t == 0) column[row] = factor > 0 ? -product * factor : 0;
+  }
+  __syncwarp();
+}
+
+template <int R, int D, bool kTurned>
+__global__ void __launch_bounds__(kReadThreads) gradient(FeatureGradient task) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  using Memory = GradientMemory<R, D, kTurned>;
+  const Memory memory(shared);
+  const Span span(task, task.x.tokens);
+  const HeadRows rows = rows_of(task.y, span.b, span.h), dx = rows_of(task.dx, span.b, span.h);
+  const float* from = task.sums + span.group * R * (D + 4);
+  const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32;
+  const int64_t token = span.group * task.x.tokens;
+  Number *own_x = memory.x + warp * 16 * padded(Memory::kWidth),
+         *own_y = memory.y + warp * 16 * padded(D), *own_phi = memory.phi + warp * 16 * padded(R);
+  float* own_column = memory.column + warp * 16;
+
+  FeatureStage<R, kTurned, kReadThreads> x;
+  Stage<D, kReadThreads> y;
+  x.load(task.x, span, span.first);
+  y.load(rows, span.first, span.end, task.depth);
+  memory.sums.fill(from, kReadThreads);
+  fill_last<R>(memory.z, from + D, D + 4);
+  if (thread < kTile) memory.column[thread] = 1;
+  for (int64_t first = span.first; first < span.end; first += kTile) {
+    __syncthreads();
+    x.store(task.x.map, memory.phi);
+    x.x.store(memory.x);
+    if (task.inverse) y.scale(task.inverse + token, first, span.end);
+    y.store(memory.y);
+    if (thread < kTile)
+      memory.turn[thread] = turn_of<kTurned>(task.x, span.b, first + thread, span.end);
+    __syncthreads();
+    if (first + kTile < span.end) {
+      x.load(task.x, span, first + kTile);
+      y.load(rows, first + kTile, span.end, task.depth);
+    }
+    const int64_t here = first + warp * 16;
+    if (task.inverse) {
+      put_column<R, D>(own_column, own_phi, own_y, memory.sums, task.inverse + token + here,
+                       span.end - here);
+      if (lane < 16 && here + lane < span.end) task.column[token + here + lane] = own_column[lane];
+    }
+    put_gradient<R, D, kTurned>(own_x, own_y, memory.sums, memory.z, task.x.map, own_column,
+                                memory.turn + warp * 16);
+    write_rows<Memory::kWidth>(own_x, dx, here, span.end, task.x.width);
+    if (task.inverse) continue;
+    mma::C dy[D / 8] = {};
+    times_sums<R, D>(dy, own_phi, memory.sums);
+    put_product<D>(own_y, dy, 1, 1);  // y was read by this warp alone
+    write_rows<D>(own_y, rows_of(task.dy, span.b, span.h), here, span.end, task.depth);
+  }
+}
+
+template <class Task>
+dim3 blocks_of(const Task& task) {
+  return {static_cast<unsigned>((task.x.tokens + task.span - 1) / task.span),
+          static_cast<unsigned>(task.batch * task.heads)};
+}
+
+// Calls body with R, D and whether features are turned as constants.
+template <class F>
+void with_shape(const FeatureShape& shape, bool turned, const F& body) {
+  if (shape.depth == 64)
+    turned ? body.template operator()<128, 64, true>() : body.template operator()<64, 64, false>();
+  else
+    turned ? body.template operator()<256, 128, true>()
+           : body.template operator()<128, 128, false>();
+}
+
+}  // namespace
+
+int64_t feature_span(int64_t tokens, int64_t groups) noexcept {
+  constexpr int64_t kBlocks = 528;  // four for each multiprocessor of a large GPU
+  const int64_t spans = groups < kBlocks ? (kBlocks + groups - 1) / groups : 1;
+  const int64_t tiles = (tokens + kTile - 1) / kTile;
+  return (tiles + spans - 1) / spans * kTile;
+}
+
+void feature_sums_cuda(const FeatureSums& task, void* stream) noexcept {
+  with_shape(task.shape, task.x.turns, [&]<int R, int D, bool kTurned>() {
+    launch(form_sums<R, D, kTurned>, blocks_of(task), 32 * kSumWarps<R>, kSumBytes<R, D>, stream,
+           task);
+  });
+}
+
+void feature_fold_cuda(const FeatureFold& task, void* stream) noexcept {
+  constexpr int64_t kThreads = 256, kMost = 1056;
+  const int64_t blocks = (task.groups * task.size / 4 + kThreads - 1) / kThreads;
+  launch(fold, static_cast<unsigned>(blocks < kMost ? blocks : kMost), kThreads, 0, stream, task);
+}
+
+void feature_read_cuda(const FeatureRead& task, void* stream) noexcept {
+  with_shape(task.shape, task.x.turns, [&]<int R, int D, bool kTurned>() {
+    launch(read<R, D, kTurned>, blocks_of(task), kReadThreads, kReadBytes<R, D>, stream, task);
+  });
+}
+
+void feature_gradient_cuda(const FeatureGradient& task, void* stream) noexcept {
+  with_shape(task.shape, task.x.turns, [&]<int R, int D, bool kTurned>() {
+    launch(gradient<R, D, kTurned>, blocks_of(task), kReadThreads,
+           GradientMemory<R, D, kTurned>::kBytes, stream, task);
+  });
+}
+
+}  // namespace longbow::kernels

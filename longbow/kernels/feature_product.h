@@ -1,0 +1,93 @@
+#pragma once
+// Attention by features, out_i = sum_j phi(q_i) . phi(k_j) v_j, in passes over tokens that form the
+// features on chip. Numbers are bfloat16, sums float32. Tokens are cut into spans: each span has
+// its own sums S = sum phi v^T [R, D] with sum phi beside them, which are then folded. R and D are
+// the features and channels of a head, padded to what feature_shape says.
+#include <cstdint>
+
+namespace longbow::kernels {
+
+enum class FeatureMap { identity, relu, elu, square, exp };
+
+// Of a tensor [B, H, N, width] whose last stride is 1, counted in numbers. Addresses, strides and
+// widths allow reading 16 bytes at a time.
+struct ByHead {
+  void* data = nullptr;
+  int64_t batch = 0, head = 0, token = 0;
+};
+
+// phi(x) = map(x), or [map(x) cos, map(x) sin] with a factor for each token. The features of a
+// token that is not kept are 0.
+struct Features {
+  ByHead x;
+  int64_t tokens, width;  // channels of x
+  FeatureMap map;
+  const float* turns;   // [1 or B, tokens, 2] or null
+  int64_t turns_batch;  // from row to row, 0 where all have the same
+  const bool* keep;     // [B, tokens] or null
+};
+
+struct FeatureShape {
+  int64_t features = 0, depth = 0;  // R and D, padded; 0 = there is no kernel
+  int64_t size() const { return features * (depth + 4); }
+};
+constexpr FeatureShape feature_shape(int64_t width, bool turned, int64_t depth) noexcept {
+  const int64_t wider = width > depth ? width : depth;
+  if (width <= 0 || depth <= 0 || width % 8 != 0 || depth % 8 != 0 || wider > 128) return {};
+  const int64_t padded = wider <= 64 ? 64 : 128;
+  return {turned ? 2 * padded : padded, padded};
+}
+// Tokens of a span, so that all spans of `groups` heads fill a large GPU.
+int64_t feature_span(int64_t tokens, int64_t groups) noexcept;
+
+// sums[b h, span] = sum over its tokens of phi(x) [scale value, column].
+struct FeatureSums {
+  FeatureShape shape;
+  Features x;
+  ByHead value;
+  const float *scale, *column;  // [B, H, tokens], null = 1
+  float* sums;                  // [B H, spans, R, D + 4]: the column is at D, zeros behind it
+  int64_t batch, heads, depth, span;
+};
+
+// to[b h] = the sum of all spans.
+struct FeatureFold {
+  const float* from;            // [groups, spans, R, D + 4]
+  float* to;                    // [groups, R, D + 4]
+  int64_t groups, spans, size;  // R (D + 4)
+};
+
+// With w_i = phi(x_i) . z and d_i = max(w_i + added, least) where normalised and else 1:
+// out_i = phi(x_i) S / d_i. inverse_i = 1 / d_i, negative where d_i does not depend on w_i.
+struct FeatureRead {
+  FeatureShape shape;
+  Features x;
+  const float* sums;  // [B H, R, D + 4]
+  ByHead out;
+  float* inverse;  // [B, H, tokens]
+  int64_t batch, heads, depth, span;
+  bool normalised;
+  float added, least;
+};
+
+// From dphi_i = S y_i + column_i z to the gradient of x. Of the keys, S and z are the gradients of
+// the sums, y the values and column_i = 1; dy_i = phi(x_i) S beside. Of the queries, where there is
+// an inverse, y is the gradient of the output divided by d, and column_i = -(out_i . y_i), or 0 if
+// d_i does not depend on w_i.
+struct FeatureGradient {
+  FeatureShape shape;
+  Features x;
+  const float* sums;  // [B H, R, D + 4]
+  ByHead y;
+  const float* inverse;  // [B, H, tokens], or null for keys
+  ByHead dx, dy;
+  float* column;  // [B, H, tokens]
+  int64_t batch, heads, depth, span;
+};
+
+void feature_sums_cuda(const FeatureSums& task, void* stream) noexcept;
+void feature_fold_cuda(const FeatureFold& task, void* stream) noexcept;
+void feature_read_cuda(const FeatureRead& task, void* stream) noexcept;
+void feature_gradient_cuda(const FeatureGradient& task, void* stream) noexcept;
+
+}  // namespace longbow::kernels

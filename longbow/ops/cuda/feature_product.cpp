@@ -1,0 +1,160 @@
+#include "longbow/ops/feature_product.h"
+
+#include <ATen/ATen.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <torch/library.h>
+
+#include "longbow/ops/cuda/by_head.h"
+
+namespace longbow {
+namespace {
+
+using at::Tensor;
+
+// Tensors of the options as the kernel reads them; it holds what their addresses point to.
+struct Sides {
+  Tensor keep, query_turns, key_turns;
+
+  explicit Sides(const FeatureProduct& how)
+      : keep(how.keep.defined() ? how.keep.contiguous() : how.keep),
+        query_turns(dense(how.query_turns)),
+        key_turns(dense(how.key_turns)) {}
+  static Tensor dense(const Tensor& turns) {
+    return turns.defined() ? turns.to(at::kFloat).contiguous() : turns;
+  }
+  static kernels::Features features(const Tensor& x, FeatureMap map, const Tensor& turns,
+                                    const Tensor& keep) {
+    return {.x = by_head(x),
+            .tokens = x.size(2),
+            .width = x.size(3),
+            .map = map,
+            .turns = turns.defined() ? turns.const_data_ptr<float>() : nullptr,
+            .turns_batch = turns.defined() && turns.size(0) > 1 ? turns.stride(0) : 0,
+            .keep = keep.defined() ? keep.const_data_ptr<bool>() : nullptr};
+  }
+  kernels::Features queries(const Tensor& q, const FeatureProduct& how) const {
+    return features(q, how.query_map, query_turns, {});
+  }
+  kernels::Features keys(const Tensor& k, const FeatureProduct& how) const {
+    return features(k, how.key_map, key_turns, keep);
+  }
+};
+
+// sum of phi(x) [scale value, column] over all tokens.
+Tensor summed(const kernels::FeatureShape& shape, const kernels::Features& x, const Tensor& value,
+              const Tensor& scale, const Tensor& column) {
+  const int64_t batch = value.size(0), heads = value.size(1), groups = batch * heads,
+                span = kernels::feature_span(x.tokens, groups),
+                spans = (x.tokens + span - 1) / span;
+  const auto stream = c10::cuda::getCurrentCUDAStream().stream();
+  auto parts = at::empty({groups, spans, shape.size()}, value.options().dtype(at::kFloat));
+  kernels::feature_sums_cuda({.shape = shape,
+                              .x = x,
+                              .value = by_head(value),
+                              .scale = scale.defined() ? scale.const_data_ptr<float>() : nullptr,
+                              .column = column.defined() ? column.const_data_ptr<float>() : nullptr,
+                              .sums = parts.mutable_data_ptr<float>(),
+                              .batch = batch,
+                              .heads = heads,
+                              .depth = value.size(3),
+                              .span = span},
+                             stream);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  if (spans == 1) return parts.squeeze(1);
+  auto sums = at::empty({groups, shape.size()}, parts.options());
+  kernels::feature_fold_cuda({.from = parts.const_data_ptr<float>(),
+                              .to = sums.mutable_data_ptr<float>(),
+                              .groups = groups,
+                              .spans = spans,
+                              .size = shape.size()},
+                             stream);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  return sums;
+}
+
+Three forward(const Tensor& given_q, const Tensor& given_k, const Tensor& given_v,
+              const Maybe& keep, const Maybe& query_turns, const Maybe& key_turns,
+              at::IntArrayRef maps, at::ArrayRef<double> bounds) {
+  if (!has_feature_kernel(given_q, given_k, given_v))
+    return feature_product_by_aten(given_q, given_k, given_v, keep, query_turns, key_turns, maps,
+                                   bounds);
+  const c10::cuda::CUDAGuard guard(given_q.device());
+  const auto how = feature_product_of(keep, query_turns, key_turns, maps, bounds);
+  check_feature_product(given_q, given_k, given_v, how);
+  const auto q = readable_by_head(given_q), k = readable_by_head(given_k),
+             v = readable_by_head(given_v);
+  const Sides sides(how);
+  const auto shape = kernels::feature_shape(q.size(3), how.query_turns.defined(), v.size(3));
+  const auto sums = summed(shape, sides.keys(k, how), v, {}, {});
+  auto out = empty_by_head(q, v.size(3));
+  auto inverse = at::empty({q.size(0), q.size(1), q.size(2)}, sums.options());
+  kernels::feature_read_cuda({.shape = shape,
+                              .x = sides.queries(q, how),
+                              .sums = sums.const_data_ptr<float>(),
+                              .out = by_head(out),
+                              .inverse = inverse.mutable_data_ptr<float>(),
+                              .batch = q.size(0),
+                              .heads = q.size(1),
+                              .depth = v.size(3),
+                              .span = kernels::feature_span(q.size(2), q.size(0) * q.size(1)),
+                              .normalised = how.normalised,
+                              .added = static_cast<float>(how.added),
+                              .least = static_cast<float>(how.least)},
+                             c10::cuda::getCurrentCUDAStream().stream());
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  return {out, inverse, sums};
+}
+
+Three backward(const Tensor& given_g, const Tensor& given_q, const Tensor& given_k,
+               const Tensor& given_v, const Tensor& inverse, const Tensor& sums, const Maybe& keep,
+               const Maybe& query_turns, const Maybe& key_turns, at::IntArrayRef maps,
+               at::ArrayRef<double> bounds) {
+  if (!has_feature_kernel(given_q, given_k, given_v))
+    return feature_product_backward_by_aten(given_g, given_q, given_k, given_v, inverse, sums, keep,
+                                            query_turns, key_turns, maps, bounds);
+  const c10::cuda::CUDAGuard guard(given_q.device());
+  const auto how = feature_product_of(keep, query_turns, key_turns, maps, bounds);
+  const auto g = readable_by_head(given_g), q = readable_by_head(given_q),
+             k = readable_by_head(given_k), v = readable_by_head(given_v);
+  const Sides sides(how);
+  const auto shape = kernels::feature_shape(q.size(3), how.query_turns.defined(), v.size(3));
+  auto dq = empty_by_head(q, q.size(3)), dk = empty_by_head(k, k.size(3)),
+       dv = empty_by_head(v, v.size(3));
+  auto column = at::empty_like(inverse);
+  kernels::FeatureGradient task = {.shape = shape,
+                                   .x = sides.queries(q, how),
+                                   .sums = sums.const_data_ptr<float>(),
+                                   .y = by_head(g),
+                                   .inverse = inverse.const_data_ptr<float>(),
+                                   .dx = by_head(dq),
+                                   .dy = {},
+                                   .column = column.mutable_data_ptr<float>(),
+                                   .batch = q.size(0),
+                                   .heads = q.size(1),
+                                   .depth = v.size(3),
+                                   .span = kernels::feature_span(q.size(2), q.size(0) * q.size(1))};
+  const auto stream = c10::cuda::getCurrentCUDAStream().stream();
+  kernels::feature_gradient_cuda(task, stream);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  const auto dsums = summed(shape, task.x, g, inverse, column);
+  task.x = sides.keys(k, how);
+  task.sums = dsums.const_data_ptr<float>();
+  task.y = by_head(v);
+  task.inverse = nullptr;
+  task.dx = by_head(dk);
+  task.dy = by_head(dv);
+  task.span = kernels::feature_span(k.size(2), k.size(0) * k.size(1));
+  kernels::feature_gradient_cuda(task, stream);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  return {dq, dk, dv};
+}
+
+TORCH_LIBRARY_IMPL(longbow, CUDA, m) {
+  m.impl("feature_product", forward);
+  m.impl("feature_product_backward", backward);
+}
+
+}  // namespace
+}  // namespace longbow

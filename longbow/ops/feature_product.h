@@ -1,0 +1,19 @@
+#pragma once
+// Attention by features in place of exponentials, from the queries and keys themselves.
+#include <ATen/core/Tensor.h>
+
+#include "longbow/ops/feature_product_formula.h"
+
+namespace longbow {
+
+// out_i = sum_j w_ij v_j / d_i over the kept keys with w_ij = phi(q_i) . phi(k_j) and
+// d_i = max(sum_j w_ij + added, least), or 1 where not normalised. q [B, H, N, E], k [B, H, M, E],
+// v [B, H, M, D] -> [B, H, N, D]; sums are float32 at least. Twice differentiable.
+at::Tensor feature_product(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                           const FeatureProduct& how);
+
+// Whether it is one kernel that writes no features to memory: on a GPU, in bfloat16, for heads of
+// up to 128 channels. Elsewhere it has no advantage.
+bool has_feature_kernel(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v);
+
+}  // namespace longbow

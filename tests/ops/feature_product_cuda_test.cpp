@@ -1,0 +1,131 @@
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include "longbow/ops/feature_product.h"
+#include "tests/ops/feature_products.h"
+
+namespace longbow {
+namespace {
+
+const auto kOnGpu = at::TensorOptions(at::kBFloat16).device("cuda:0");
+
+// How far a token's row is off, in roundings of bfloat16 relative to its length; a row counts as at
+// least a quarter as long as rows are on average.
+double roundings(const at::Tensor& got, const at::Tensor& want) {
+  const auto sizes = want.norm(2, -1);
+  const auto least = sizes.square().mean().sqrt() / 4;
+  return ((got - want).norm(2, -1) / sizes.maximum(least).clamp_min(1e-30)).max().item<double>() *
+         512;
+}
+
+// The definition in float64 of numbers that were rounded to bfloat16.
+void expect_near_definition(FeatureInputs in, const FeatureProduct& how, const std::string& what) {
+  SCOPED_TRACE(what);
+  for (auto* t : {&in.q, &in.k, &in.v, &in.g}) *t = t->to(at::kBFloat16).to(at::kDouble);
+  auto there = how;
+  for (auto* t : {&there.keep, &there.query_turns, &there.key_turns})
+    if (t->defined()) *t = t->cuda();
+  ASSERT_TRUE(has_feature_kernel(in.q.to(kOnGpu), in.k.to(kOnGpu), in.v.to(kOnGpu)));
+  const auto want = results_of(in, at::kDouble, [&](const auto& q, const auto& k, const auto& v) {
+    return dense_feature_product(q, k, v, how);
+  });
+  const auto got = results_of(in, kOnGpu, [&](const auto& q, const auto& k, const auto& v) {
+    return feature_product(q, k, v, there);
+  });
+  constexpr double kMost = 12;  // of the 16 that a whole layer may lose
+  EXPECT_LT(roundings(got.out, want.out), kMost);
+  EXPECT_LT(roundings(got.dq, want.dq), kMost);
+  EXPECT_LT(roundings(got.dk, want.dk), kMost);
+  EXPECT_LT(roundings(got.dv, want.dv), kMost);
+}
+
+TEST(FeatureProductCuda, IsItsDefinitionForAllLengths) {
+  for (const int64_t n : {1, 7, 64, 65, 1000})
+    for (const int64_t m : {1, 63, 64, 130, 1000})
+      expect_near_definition(
+          {2, 3, n, m, 64, 64},
+          {.query_map = FeatureMap::elu, .key_map = FeatureMap::elu, .added = 1e-6},
+          std::to_string(n) + " queries, " + std::to_string(m) + " keys");
+}
+
+TEST(FeatureProductCuda, IsItsDefinitionForAllWidthsAndMaps) {
+  for (const auto& [e, d] : {std::pair{8, 8}, {24, 40}, {32, 32}, {64, 64}, {72, 128}, {128, 128}})
+    for (const bool turned : {false, true})
+      for (const auto map :
+           {FeatureMap::relu, FeatureMap::elu, FeatureMap::square, FeatureMap::exp}) {
+        FeatureProduct how = {.query_map = map, .key_map = map, .least = 1e-6};
+        if (turned) how.query_turns = some_turns(70), how.key_turns = some_turns(90);
+        expect_near_definition(
+            {1, 2, 70, 90, e, d}, how,
+            c10::str(e, " x ", d, turned ? " turned" : "", " map ", static_cast<int>(map)));
+      }
+  expect_near_definition({1, 2, 70, 90, 64, 64}, {.normalised = false}, "not normalised");
+  expect_near_definition({1, 2, 70, 90, 64, 64},
+                         {.query_map = FeatureMap::relu, .key_map = FeatureMap::relu, .least = 1e4},
+                         "the denominator is its least");
+}
+
+TEST(FeatureProductCuda, PaddedKeysAreNotThere) {
+  auto keep = random_normal({3, 200}, 9) > 0;
+  keep[1].fill_(false);  // a row of padding alone
+  FeatureProduct how = {
+      .query_map = FeatureMap::elu, .key_map = FeatureMap::elu, .keep = keep, .added = 1e-6};
+  expect_near_definition({3, 2, 100, 200, 64, 64}, how, "holes");
+  FeatureInputs in(3, 2, 100, 200, 64, 64);
+  how.keep = keep.cuda();
+  const auto padded = keep.logical_not().unsqueeze(1).unsqueeze(-1);
+  const auto product = [&](const auto& q, const auto& k, const auto& v) {
+    return feature_product(q, k, v, how);
+  };
+  const auto first = results_of(in, kOnGpu, product);
+  in.k = in.k.masked_fill(padded, 1e30);
+  in.v = in.v.masked_fill(padded, -7);
+  const auto second = results_of(in, kOnGpu, product);
+  EXPECT_NEAR_TENSOR(second.out, first.out, kExact);
+  EXPECT_NEAR_TENSOR(second.dq, first.dq, kExact);
+  EXPECT_NEAR_TENSOR(first.dk * padded, at::zeros_like(first.dk), kExact);
+  EXPECT_NEAR_TENSOR(first.dv * padded, at::zeros_like(first.dv), kExact);
+}
+
+TEST(FeatureProductCuda, TakesHeadsBesideEachOtherAndOddAddresses) {
+  const FeatureProduct how = {.query_map = FeatureMap::elu, .key_map = FeatureMap::elu};
+  const auto x = random_normal({2, 100, 3, 64}, 1).to(kOnGpu);
+  const auto heads = x.transpose(1, 2);
+  const auto want =
+      feature_product(heads.contiguous(), heads.contiguous(), heads.contiguous(), how);
+  const auto got = feature_product(heads, heads, heads, how);
+  EXPECT_TRUE(got.transpose(1, 2).is_contiguous());
+  EXPECT_NEAR_TENSOR(got.cpu(), want.cpu(), kExact);
+  const auto wide = at::constant_pad_nd(x, {1, 2}).narrow(-1, 1, 64).transpose(1, 2);
+  EXPECT_NEAR_TENSOR(feature_product(wide, wide, wide, how).cpu(), want.cpu(), kExact);
+}
+
+TEST(FeatureProductCuda, IsTheSameEveryTimeAndInAGraph) {
+  const FeatureProduct how = {
+      .query_map = FeatureMap::relu, .key_map = FeatureMap::relu, .least = 1e-6};
+  const FeatureInputs in(1, 2, 3000, 3000, 64, 64);
+  const auto product = [&](const auto& q, const auto& k, const auto& v) {
+    return feature_product(q, k, v, how);
+  };
+  const auto first = results_of(in, kOnGpu, product), again = results_of(in, kOnGpu, product);
+  EXPECT_NEAR_TENSOR(again.out, first.out, kExact);
+  EXPECT_NEAR_TENSOR(again.dk, first.dk, kExact);
+
+  const auto x = in.q.to(kOnGpu);
+  at::Tensor y;
+  at::cuda::CUDAGraph graph;
+  {
+    const c10::cuda::CUDAStreamGuard side(c10::cuda::getStreamFromPool());
+    graph.capture_begin();
+    y = product(x, x, x);
+    graph.capture_end();
+  }
+  x.copy_(in.k);
+  graph.replay();
+  c10::cuda::device_synchronize();
+  EXPECT_NEAR_TENSOR(y.cpu(), product(x, x, x).cpu(), kExact);
+}
+
+}  // namespace
+}  // namespace longbow

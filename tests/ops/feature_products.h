@@ -1,0 +1,65 @@
+#pragma once
+#include <ATen/ATen.h>
+
+#include "longbow/ops/feature_product.h"
+#include "tests/support/tensor.h"
+
+namespace longbow {
+
+struct FeatureInputs {
+  at::Tensor q, k, v, g;  // float64
+  FeatureInputs(int64_t b, int64_t h, int64_t n, int64_t m, int64_t e, int64_t d)
+      : q(random_normal({b, h, n, e}, 1) + 0.3),
+        k(random_normal({b, h, m, e}, 2) + 0.3),
+        v(random_normal({b, h, m, d}, 3) + 0.3),
+        g(random_normal({b, h, n, d}, 4)) {}
+};
+
+// cos and sin of an angle that grows with the place: [1, n, 2].
+inline at::Tensor some_turns(int64_t n) {
+  const auto a = at::arange(n, at::kDouble) * 0.01;
+  return at::stack({a.cos(), a.sin()}, -1).unsqueeze(0).to(at::kFloat);
+}
+
+// The definition, weight by weight.
+inline at::Tensor dense_feature_product(const at::Tensor& q, const at::Tensor& k,
+                                        const at::Tensor& v, const FeatureProduct& how) {
+  const auto phi = [](const at::Tensor& x, FeatureMap map) {
+    switch (map) {
+      case FeatureMap::relu:
+        return x.relu();
+      case FeatureMap::elu:
+        return at::elu(x) + 1;
+      case FeatureMap::square:
+        return x * x;
+      case FeatureMap::exp:
+        return x.clamp_max(35).exp();
+      default:
+        return x;
+    }
+  };
+  auto w = at::einsum("bhie,bhje->bhij", {phi(q, how.query_map), phi(k, how.key_map)});
+  if (how.query_turns.defined())
+    w = w * at::einsum("bic,bjc->bij", {how.query_turns.to(w), how.key_turns.to(w)}).unsqueeze(1);
+  if (how.keep.defined()) w = w * how.keep.unsqueeze(1).unsqueeze(1);
+  if (how.normalised) w = w / (w.sum(-1, true) + how.added).clamp_min(how.least);
+  return w.matmul(v);
+}
+
+struct FeatureResults {
+  at::Tensor out, dq, dk, dv;  // float64, on the CPU
+};
+template <class F>
+FeatureResults results_of(const FeatureInputs& in, const at::TensorOptions& options,
+                          const F& product) {
+  const auto given = [&](const at::Tensor& t) {
+    return t.to(options, false, true).requires_grad_();
+  };
+  const auto q = given(in.q), k = given(in.k), v = given(in.v);
+  const auto out = product(q, k, v);
+  out.backward(in.g.to(options));
+  const auto back = [](const at::Tensor& t) { return t.detach().cpu().to(at::kDouble); };
+  return {back(out), back(q.grad()), back(k.grad()), back(v.grad())};
+}
+
+}  // namespace longbow
