@@ -19,6 +19,7 @@
 #include "longbow/nn/features/positive_features.h"
 #include "longbow/nn/features/random_features.h"
 #include "longbow/nn/softmax/softmax.h"
+#include "longbow/ops/random_product.h"
 
 namespace longbow {
 namespace {
@@ -97,6 +98,13 @@ class Performer : public AttentionImpl {
 
   Tensor attend(const Heads& heads, Context& context) override {
     const bool causal = context.mask.causal;
+    if (const auto& c = config_;
+        exponential() && !causal && c.eps_in_features + c.eps_sums + c.eps_denominator == 0 &&
+        has_random_kernel(heads.q, heads.k, heads.v, RandomMap::exponential, features_))
+      return random_product(heads.q, heads.k, heads.v,
+                            {.omega = mirrored_ ? at::cat({**omega_, -**omega_}, 1) : **omega_,
+                             .scale = std::pow(static_cast<double>(heads.q.size(3)), -0.25),
+                             .keep = context.mask.keep});
     if (!by_logarithms(causal)) {
       const auto q = query_features(heads.q);
       return normalised(feature_sums(q, key_features(heads.k, context), heads.v, causal), q, heads);

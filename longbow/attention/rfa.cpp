@@ -19,6 +19,7 @@
 #include "longbow/nn/features/feature_attention.h"
 #include "longbow/nn/features/random_features.h"
 #include "longbow/ops/decayed_product.h"
+#include "longbow/ops/random_product.h"
 
 namespace longbow {
 namespace {
@@ -108,6 +109,16 @@ class Rfa : public AttentionImpl {
       open(nothing, heads, heads.q.size(2), context);
       return grow(heads, nothing, context);
     }
+    if (!context.mask.causal && config_.map == Map::gaussian && config_.clamp != Clamp::magnitude &&
+        has_random_kernel(heads.q, heads.k, heads.v, RandomMap::trigonometric, config_.features))
+      return random_product(
+          heads.q, heads.k, heads.v,
+          {.map = RandomMap::trigonometric,
+           .omega = *projections_ / config_.temperature,
+           .sigma = sigma_.squeeze(1),
+           .scale = scale_,
+           .keep = context.mask.keep,
+           .least = least_of(keys_seen(heads, context)).flatten().expand({heads.q.size(0)})});
     const auto q = features(heads.q), k = key_features(heads, context);
     return normalised(feature_sums(q, k, heads.v, context.mask.causal), keys_seen(heads, context),
                       heads);
@@ -175,11 +186,17 @@ class Rfa : public AttentionImpl {
   // Sines and cosines have signs, and so may the estimate of a small sum: it is kept above delta,
   // which is in proportion to `seen`, the keys in it. Without any the output is 0 / 1. The other
   // rules are those of the reference.
+  Tensor least_of(const Tensor& seen) const {
+    if (config_.clamp != Clamp::proportional)
+      return at::full({}, config_.floor, seen.options().dtype(wide(seen)));
+    const auto mass = seen.to(wide(seen));
+    return at::where(mass > 0, mass * least_, 1.0);
+  }
   Tensor normalised(const FeatureSums& sums, const Tensor& seen, const Heads& heads) const {
     const auto mass = seen.to(sums.weights.scalar_type());
     Tensor denominator;
     if (config_.clamp == Clamp::proportional)
-      denominator = at::maximum(sums.weights, at::where(mass > 0, mass * least_, 1.0));
+      denominator = at::maximum(sums.weights, least_of(mass));
     else if (config_.clamp == Clamp::value)
       denominator = sums.weights.clamp_min(config_.floor);
     else

@@ -11,11 +11,14 @@ namespace {
 const auto kOnGpu = at::TensorOptions(at::kBFloat16).device("cuda:0");
 
 // How far a token's row is off, in roundings of bfloat16 relative to its length; a row counts as at
-// least a quarter as long as rows are on average.
-double roundings(const at::Tensor& got, const at::Tensor& want) {
+// least a quarter as long as rows are on average. One key is read whatever its weight: some
+// gradients are next to 0, and what is left of them is rounding.
+double roundings(const at::Tensor& got, const at::Tensor& want, bool one_key) {
   const auto sizes = want.norm(2, -1);
   const auto least = sizes.square().mean().sqrt() / 4;
-  return ((got - want).norm(2, -1) / sizes.maximum(least).clamp_min(1e-30)).max().item<double>() *
+  return ((got - want).norm(2, -1) / sizes.maximum(least).clamp_min(one_key ? 0.1 : 1e-30))
+             .max()
+             .item<double>() *
          512;
 }
 
@@ -33,11 +36,12 @@ void expect_near_definition(FeatureInputs in, const FeatureProduct& how, const s
   const auto got = results_of(in, kOnGpu, [&](const auto& q, const auto& k, const auto& v) {
     return feature_product(q, k, v, there);
   });
+  const bool one = in.k.size(2) == 1;
   constexpr double kMost = 12;  // of the 16 that a whole layer may lose
-  EXPECT_LT(roundings(got.out, want.out), kMost);
-  EXPECT_LT(roundings(got.dq, want.dq), kMost);
-  EXPECT_LT(roundings(got.dk, want.dk), kMost);
-  EXPECT_LT(roundings(got.dv, want.dv), kMost);
+  EXPECT_LT(roundings(got.out, want.out, one), kMost);
+  EXPECT_LT(roundings(got.dq, want.dq, one), kMost);
+  EXPECT_LT(roundings(got.dk, want.dk, one), kMost);
+  EXPECT_LT(roundings(got.dv, want.dv, one), kMost);
 }
 
 TEST(FeatureProductCuda, IsItsDefinitionForAllLengths) {

@@ -36,10 +36,10 @@ __device__ inline uint4 packed(const float (&x)[8]) {
           mma::pack<Number>(x[4], x[5]), mma::pack<Number>(x[6], x[7])};
 }
 
-// 64 rows of W numbers in the registers of a block, 8 numbers in each pack.
-template <int W, int kThreads>
+// Rows of W numbers, one for each token, in the registers of a block, 8 numbers in each pack.
+template <int W, int kThreads, int kTokens = kTile>
 struct Stage {
-  static constexpr int kPacks = kTile * W / 8 / kThreads;
+  static constexpr int kPacks = kTokens * W / 8 / kThreads;
   uint4 pack[kPacks];
 
   __device__ static int row(int i) {

@@ -1,0 +1,189 @@
+#pragma once
+// What the passes over tokens with random features have in common.
+#ifdef __CUDACC__
+#include "longbow/kernels/cuda/feature_tiles.h"
+#include "longbow/kernels/random_product.h"
+
+namespace longbow::kernels {
+
+constexpr int kDepth = 64;  // D, channels of a head with their padding
+constexpr int kStride = mma::padded(kDepth);
+
+// The tokens of one block: those of a span of one head.
+struct RandomSpan {
+  int64_t group, b, h, first, end;
+
+  template <class Task>
+  __device__ explicit RandomSpan(const Task& task)
+      : group(blockIdx.y),
+        b(group / task.heads),
+        h(group % task.heads),
+        first(blockIdx.x * task.span),
+        end(first + task.span < task.x.tokens ? first + task.span : task.x.tokens) {}
+};
+
+// What the map needs of each token: f; the offset or the amplitude; and |x|.
+struct TokenNumbers {
+  float *factor, *other, *length;
+  __device__ TokenNumbers(float* place, int tokens)
+      : factor(place), other(place + tokens), length(place + 2 * tokens) {}
+};
+
+__device__ inline float peak_of(const RandomFeatures& x, int64_t group) {
+  if (!x.peaks) return 0;
+  float peak = x.peaks[group * x.peak_spans];
+  for (int64_t span = 1; span < x.peak_spans; ++span)
+    peak = fmaxf(peak, x.peaks[group * x.peak_spans + span]);
+  return peak;
+}
+
+// Rows of x on their way, half as many as there are threads. What a token that is not kept holds is
+// not read.
+template <RandomMap kMap, int kThreads>
+struct TokenStage {
+  using Rows = Stage<kDepth, kThreads, kThreads / 2>;
+  Rows x;
+  uint32_t there = 0;  // a bit for each pack
+
+  __device__ void load(const RandomFeatures& from, const RandomSpan& span, int64_t first) {
+    x.load(rows_of(from.x, span.b, span.h), first, span.end, from.width);
+    there = 0;
+#pragma unroll
+    for (int i = 0; i < Rows::kPacks; ++i) {
+      const int64_t n = first + Rows::row(i);
+      const bool kept = n < span.end && (!from.keep || from.keep[span.b * from.tokens + n]);
+      if (!kept) x.pack[i] = {0, 0, 0, 0};
+      there |= static_cast<uint32_t>(kept) << i;
+    }
+  }
+  __device__ void store(const RandomFeatures& from, const RandomSpan& span, int64_t first,
+                        float peak, Number* tile, const TokenNumbers& tokens) const {
+    x.store(tile);
+#pragma unroll
+    for (int i = 0; i < Rows::kPacks; ++i) {
+      float y[8], square = 0;
+      spread(x.pack[i], y);
+#pragma unroll
+      for (const float number : y) square += number * number;
+      for (int lane = 1; lane < kDepth / 8; lane *= 2)
+        square += __shfl_xor_sync(0xffffffffu, square, lane);
+      if (Rows::channel(i) > 0) continue;
+      const int row = Rows::row(i);
+      const bool kept = there >> i & 1;
+      if constexpr (kMap == RandomMap::exponential) {
+        float offset = INFINITY;  // without features
+        if (kept)
+          offset = from.offset ? from.offset[span.group * from.tokens + first + row]
+                               : from.factor * from.factor * square / 2 + peak;
+        tokens.factor[row] = from.factor;
+        tokens.other[row] = offset;
+      } else {
+        const float length = sqrtf(square);
+        tokens.factor[row] = 1 / (length + 1e-3f);
+        tokens.other[row] = kept ? from.scale : 0;
+        tokens.length[row] = length;
+      }
+    }
+  }
+};
+
+// [rows, D] of bfloat16 without gaps, that of one head, to shared memory.
+__device__ inline void fill_matrix(Number* to, const Number* from, int rows, int threads) {
+  const auto* packs = reinterpret_cast<const uint4*>(from);
+  for (int i = static_cast<int>(threadIdx.x); i < rows * (kDepth / 8); i += threads)
+    *reinterpret_cast<uint4*>(to + i / (kDepth / 8) * kStride + i % (kDepth / 8) * 8) = packs[i];
+}
+__device__ inline const Number* matrix_of(const void* all, int64_t stride, const RandomSpan& span) {
+  return static_cast<const Number*>(all) + span.h * stride;
+}
+
+// Sums [rows, D] of float32 to shared memory as bfloat16, what is left to `low` if that is there,
+// and z beside them.
+__device__ inline void fill_sums(Number* high, Number* low, float* z, const float* from, int rows,
+                                 int threads) {
+  for (int i = static_cast<int>(threadIdx.x); i < rows * (kDepth / 2); i += threads) {
+    const int r = i / (kDepth / 2), d = i % (kDepth / 2) * 2;
+    const float* row = from + r * (kDepth + 4);
+    const float2 sum = *reinterpret_cast<const float2*>(row + d);
+    const uint32_t top = mma::pack<Number>(sum.x, sum.y);
+    *reinterpret_cast<uint32_t*>(high + r * kStride + d) = top;
+    if (low) {
+      const float2 rounded = mma::unpack<Number>(top);
+      *reinterpret_cast<uint32_t*>(low + r * kStride + d) =
+          mma::pack<Number>(sum.x - rounded.x, sum.y - rounded.y);
+    }
+    if (d == 0) z[r] = row[kDepth];
+  }
+}
+
+// 16 rows [16, D] as the left factor.
+struct Rows16 {
+  mma::A part[kDepth / 16];
+  __device__ explicit Rows16(const Number* rows) {
+#pragma unroll
+    for (int d = 0; d < kDepth / 16; ++d) part[d] = mma::a_of_rows(rows + d * 16, kStride);
+  }
+  // c [16, 16] += these times 16 rows of a matrix, transposed.
+  __device__ void times_transposed(mma::C (&c)[2], const Number* matrix) const {
+#pragma unroll
+    for (int d = 0; d < kDepth / 16; ++d) {
+      const mma::TwoB b = mma::b_of_columns(matrix + d * 16, kStride);
+      mma::multiply<Number>(c[0], part[d], b.tile[0]);
+      mma::multiply<Number>(c[1], part[d], b.tile[1]);
+    }
+  }
+};
+// c [16, D] += a [16, 16] times 16 rows of a matrix, for each pair of c and a.
+template <int kCount>
+__device__ inline void times_rows(mma::C (*const (&c)[kCount])[kDepth / 8],
+                                  const mma::A (&a)[kCount], const Number* matrix) {
+#pragma unroll
+  for (int n = 0; n < kDepth / 16; ++n) {
+    const mma::TwoB b = mma::b_of_rows(matrix + n * 16, kStride);
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      mma::multiply<Number>((*c[i])[2 * n], a[i], b.tile[0]);
+      mma::multiply<Number>((*c[i])[2 * n + 1], a[i], b.tile[1]);
+    }
+  }
+}
+
+// What rounding to bfloat16 leaves of two tiles C beside each other.
+__device__ inline mma::A rest_of(const mma::C (&c)[2], const mma::A& rounded) {
+  mma::A rest;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float2 two = mma::unpack<Number>(rounded.part[i]);
+    const float* part = c[i / 2].part + i % 2 * 2;
+    rest.part[i] = mma::pack<Number>(part[0] - two.x, part[1] - two.y);
+  }
+  return rest;
+}
+
+// One feature, or a sine and its cosine, of a projection.
+template <RandomMap kMap>
+__device__ inline float2 feature(float u, float factor, float other) {
+  if constexpr (kMap == RandomMap::exponential) return {__expf(u * factor - other), 0};
+  float sine, cosine;
+  __sincosf(u * factor, &sine, &cosine);
+  return {sine * other, cosine * other};
+}
+
+// Projections of 16 tokens on 16 rows become their features, in two sets. `left` of the rows are
+// not padding.
+template <RandomMap kMap>
+__device__ inline void apply_map(mma::C (&phi)[2][2], const float (&factor)[2],
+                                 const float (&other)[2], int left) {
+  const int t = static_cast<int>(threadIdx.x) % 4;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    float &first = phi[0][i / 4].part[i % 4], &second = phi[1][i / 4].part[i % 4];
+    const float2 both = feature<kMap>(first, factor[i % 4 / 2], other[i % 4 / 2]);
+    const bool there = i / 4 * 8 + 2 * t + i % 2 < left;
+    first = there ? both.x : 0;
+    second = there ? both.y : 0;
+  }
+}
+
+}  // namespace longbow::kernels
+#endif

@@ -1,0 +1,265 @@
+#include "longbow/ops/random_product.h"
+
+#include <ATen/ATen.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <torch/library.h>
+
+#include "longbow/ops/cuda/by_head.h"
+#include "longbow/ops/random_product_task.h"
+
+namespace longbow {
+namespace {
+
+using at::Tensor;
+
+int64_t spans_of(const Tensor& x, int64_t span) {
+  return (x.size(2) + span - 1) / span;
+}
+int64_t span_of(const Tensor& x) {
+  return kernels::feature_span(x.size(2), x.size(0) * x.size(1));
+}
+
+// What the backward pass needs, one behind the other in one tensor.
+struct Kept {
+  Tensor all;
+  int64_t sums, inverse, offset, peaks;  // where each begins
+
+  Kept(const Tensor& q, const Tensor& k, const kernels::RandomShape& shape)
+      : sums(0),
+        inverse(q.size(0) * q.size(1) * shape.size()),
+        offset(inverse + q.size(0) * q.size(1) * q.size(2)),
+        peaks(offset + (shape.sets == 1 ? offset - inverse : 0)) {
+    const int64_t end =
+        peaks + (shape.sets == 1 ? q.size(0) * q.size(1) * spans_of(k, span_of(k)) : 0);
+    size_ = end;
+  }
+  Kept& allocated(const Tensor& like) {
+    all = at::empty({size_}, like.options().dtype(at::kFloat));
+    return *this;
+  }
+  Kept& given(const Tensor& kept) {
+    all = kept;
+    return *this;
+  }
+  float* at(int64_t place) const { return all.mutable_data_ptr<float>() + place; }
+
+ private:
+  int64_t size_;
+};
+
+// The options as the kernels read them; it holds what their addresses point to.
+struct Sides {
+  RandomProduct how;
+  kernels::RandomShape shape;
+  Tensor keep, back, sigma, omega, least;
+
+  Sides(const Tensor& q, const Tensor& v, const RandomProduct& given)
+      : how(given),
+        shape(kernels::random_shape(given.map, given.omega.size(1), q.size(3), v.size(3))),
+        keep(given.keep.defined() ? given.keep.contiguous() : Tensor()),
+        least(given.least.defined() ? given.least.to(at::kFloat).contiguous() : Tensor()) {
+    const auto filled = [&](const Tensor& matrix) {
+      return at::constant_pad_nd(
+                 matrix, {0, shape.depth - matrix.size(2), 0, shape.projections - matrix.size(1)})
+          .to(at::kBFloat16)
+          .contiguous();
+    };
+    if (how.map == RandomMap::exponential) {
+      omega = filled(how.omega);
+      return;
+    }
+    const auto matrix = how.omega.expand({q.size(1), -1, -1});
+    const auto factors = how.sigma.defined()
+                             ? how.sigma.to(at::kFloat)
+                             : at::ones({q.size(1), q.size(3)}, q.options().dtype(at::kFloat));
+    back = filled(matrix);
+    omega = filled(matrix.to(at::kFloat) * factors.unsqueeze(1));
+    sigma = at::constant_pad_nd(factors, {0, shape.depth - factors.size(1)}).contiguous();
+  }
+
+  kernels::RandomFeatures features(const Tensor& x) const {
+    return {.x = by_head(x),
+            .tokens = x.size(2),
+            .width = x.size(3),
+            .projections = how.omega.size(1),
+            .map = how.map,
+            .omega = omega.const_data_ptr(),
+            .omega_head = omega.size(0) > 1 ? omega.stride(0) : 0,
+            .factor = static_cast<float>(how.scale),
+            .scale = static_cast<float>(how.scale),
+            .offset = nullptr,
+            .peaks = nullptr,
+            .peak_spans = 0,
+            .keep = nullptr};
+  }
+  kernels::RandomFeatures queries(const Tensor& q, const Kept& kept) const {
+    auto x = features(q);
+    if (how.map == RandomMap::exponential) x.offset = kept.at(kept.offset);
+    return x;
+  }
+  kernels::RandomFeatures keys(const Tensor& k, const Kept& kept) const {
+    auto x = features(k);
+    if (keep.defined()) x.keep = keep.const_data_ptr<bool>();
+    if (how.map == RandomMap::exponential) {
+      x.peaks = kept.at(kept.peaks);
+      x.peak_spans = spans_of(k, span_of(k));
+    }
+    return x;
+  }
+};
+
+// to = sum of phi(x) [scale value, column] over all tokens.
+void sum_up(const kernels::RandomShape& shape, const kernels::RandomFeatures& x,
+            const Tensor& value, const float* scale, const float* column, float* to) {
+  const int64_t batch = value.size(0), heads = value.size(1), span = span_of(value),
+                spans = spans_of(value, span);
+  const auto stream = c10::cuda::getCurrentCUDAStream().stream();
+  Tensor parts;
+  if (spans > 1)
+    parts = at::empty({batch * heads, spans, shape.size()}, value.options().dtype(at::kFloat));
+  kernels::random_sums_cuda({.shape = shape,
+                             .x = x,
+                             .value = by_head(value),
+                             .scale = scale,
+                             .column = column,
+                             .sums = spans > 1 ? parts.mutable_data_ptr<float>() : to,
+                             .batch = batch,
+                             .heads = heads,
+                             .depth = value.size(3),
+                             .span = span},
+                            stream);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  if (spans == 1) return;
+  kernels::feature_fold_cuda({.from = parts.const_data_ptr<float>(),
+                              .to = to,
+                              .groups = batch * heads,
+                              .spans = spans,
+                              .size = shape.size()},
+                             stream);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+}
+
+RandomForward forward(const Tensor& given_q, const Tensor& given_k, const Tensor& given_v,
+                      const Tensor& omega, const Maybe& sigma, const Maybe& keep,
+                      const Maybe& least, int64_t map, double scale) {
+  if (!has_random_kernel(given_q, given_k, given_v, static_cast<RandomMap>(map), omega.size(1)))
+    return random_product_by_aten(given_q, given_k, given_v, omega, sigma, keep, least, map, scale);
+  const c10::cuda::CUDAGuard guard(given_q.device());
+  const auto how = random_product_of(omega, sigma, keep, least, map, scale);
+  check_random_product(given_q, given_k, given_v, how);
+  const auto q = readable_by_head(given_q), k = readable_by_head(given_k),
+             v = readable_by_head(given_v);
+  const Sides sides(q, v, how);
+  const auto kept = Kept(q, k, sides.shape).allocated(q);
+  const auto stream = c10::cuda::getCurrentCUDAStream().stream();
+  const auto keys = sides.keys(k, kept);
+  if (how.map == RandomMap::exponential) {
+    auto unknown = keys;
+    unknown.peaks = nullptr;
+    kernels::random_peaks_cuda({.shape = sides.shape,
+                                .x = unknown,
+                                .peaks = kept.at(kept.peaks),
+                                .batch = k.size(0),
+                                .heads = k.size(1),
+                                .span = span_of(k)},
+                               stream);
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+  }
+  sum_up(sides.shape, keys, v, nullptr, nullptr, kept.at(kept.sums));
+  auto out = empty_by_head(q, v.size(3));
+  kernels::random_read_cuda(
+      {.shape = sides.shape,
+       .x = sides.features(q),
+       .sums = kept.at(kept.sums),
+       .out = by_head(out),
+       .inverse = kept.at(kept.inverse),
+       .offset = kept.at(kept.offset),
+       .batch = q.size(0),
+       .heads = q.size(1),
+       .depth = v.size(3),
+       .span = span_of(q),
+       .least = static_cast<float>(kLeastWeights),
+       .least_of = sides.least.defined() ? sides.least.const_data_ptr<float>() : nullptr},
+      stream);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  return {out, kept.all};
+}
+
+// [H, E] of the parts of two passes, [B H, spans, D] each.
+Tensor summed_sigma(const Tensor& queries, const Tensor& keys, int64_t heads, int64_t width) {
+  return (queries.sum(1) + keys.sum(1))
+      .view({-1, heads, queries.size(2)})
+      .sum(0)
+      .narrow(1, 0, width);
+}
+
+RandomBackward backward(const Tensor& given_g, const Tensor& given_q, const Tensor& given_k,
+                        const Tensor& given_v, const Tensor& omega, const Maybe& sigma,
+                        const Maybe& keep, const Maybe& least, const Tensor& given_kept,
+                        int64_t map, double scale) {
+  if (!has_random_kernel(given_q, given_k, given_v, static_cast<RandomMap>(map), omega.size(1)))
+    return random_product_backward_by_aten(given_g, given_q, given_k, given_v, omega, sigma, keep,
+                                           least, given_kept, map, scale);
+  const c10::cuda::CUDAGuard guard(given_q.device());
+  const auto how = random_product_of(omega, sigma, keep, least, map, scale);
+  const auto g = readable_by_head(given_g), q = readable_by_head(given_q),
+             k = readable_by_head(given_k), v = readable_by_head(given_v);
+  const Sides sides(q, v, how);
+  const auto kept = Kept(q, k, sides.shape).given(given_kept);
+  const bool has_sigma = how.map == RandomMap::trigonometric;
+  const int64_t batch = q.size(0), heads = q.size(1), groups = batch * heads;
+  const auto numbers = q.options().dtype(at::kFloat);
+  const auto parts_of_sigma = [&](const Tensor& x) {
+    return has_sigma ? at::empty({groups, spans_of(x, span_of(x)), sides.shape.depth}, numbers)
+                     : Tensor();
+  };
+  auto dq = empty_by_head(q, q.size(3)), dk = empty_by_head(k, k.size(3)),
+       dv = empty_by_head(v, v.size(3));
+  auto column = at::empty({groups, q.size(2)}, numbers),
+       dsums = at::empty({groups, sides.shape.size()}, numbers);
+  auto dsigma_q = parts_of_sigma(q), dsigma_k = parts_of_sigma(k);
+  const auto stream = c10::cuda::getCurrentCUDAStream().stream();
+  kernels::RandomGradient task = {
+      .shape = sides.shape,
+      .x = sides.queries(q, kept),
+      .back = has_sigma ? sides.back.const_data_ptr() : nullptr,
+      .sigma = has_sigma ? sides.sigma.const_data_ptr<float>() : nullptr,
+      .sums = kept.at(kept.sums),
+      .y = by_head(g),
+      .inverse = kept.at(kept.inverse),
+      .dx = by_head(dq),
+      .dy = {},
+      .column = column.mutable_data_ptr<float>(),
+      .dsigma = has_sigma ? dsigma_q.mutable_data_ptr<float>() : nullptr,
+      .batch = batch,
+      .heads = heads,
+      .depth = v.size(3),
+      .span = span_of(q)};
+  kernels::random_gradient_cuda(task, stream);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  sum_up(sides.shape, task.x, g, task.inverse, task.column, dsums.mutable_data_ptr<float>());
+  task.x = sides.keys(k, kept);
+  task.sums = dsums.const_data_ptr<float>();
+  task.y = by_head(v);
+  task.inverse = nullptr;
+  task.dx = by_head(dk);
+  task.dy = by_head(dv);
+  task.dsigma = has_sigma ? dsigma_k.mutable_data_ptr<float>() : nullptr;
+  task.span = span_of(k);
+  kernels::random_gradient_cuda(task, stream);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  return {dq, dk, dv,
+          how.sigma.defined()
+              ? summed_sigma(dsigma_q, dsigma_k, heads, q.size(3)).to(how.sigma.scalar_type())
+              : at::empty({0}, q.options())};
+}
+
+TORCH_LIBRARY_IMPL(longbow, CUDA, m) {
+  m.impl("random_product", forward);
+  m.impl("random_product_backward", backward);
+}
+
+}  // namespace
+}  // namespace longbow

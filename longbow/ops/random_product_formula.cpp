@@ -1,0 +1,142 @@
+#include "longbow/ops/random_product_formula.h"
+
+#include <ATen/ATen.h>
+
+#include <utility>
+
+namespace longbow {
+
+using at::Tensor;
+
+void check_random_product(const Tensor& q, const Tensor& k, const Tensor& v,
+                          const RandomProduct& how) {
+  TORCH_CHECK(q.dim() == 4 && k.dim() == 4 && v.dim() == 4 && q.size(3) == k.size(3) &&
+                  k.size(2) == v.size(2) && q.size(0) == k.size(0) && q.size(0) == v.size(0) &&
+                  q.size(1) == k.size(1) && q.size(1) == v.size(1),
+              "random_product: q is ", q.sizes(), ", k ", k.sizes(), ", v ", v.sizes());
+  const auto& omega = how.omega;
+  TORCH_CHECK(omega.dim() == 3 && (omega.size(0) == 1 || omega.size(0) == q.size(1)) &&
+                  omega.size(2) == q.size(3),
+              "random_product: omega is ", omega.sizes(), ", but q is ", q.sizes());
+  TORCH_CHECK(
+      !how.sigma.defined() || (how.map == RandomMap::trigonometric && how.sigma.dim() == 2 &&
+                               how.sigma.size(0) == q.size(1) && how.sigma.size(1) == q.size(3)),
+      "random_product: sigma is ", how.sigma.sizes(), ", but q is ", q.sizes(),
+      how.map == RandomMap::trigonometric ? "" : ", and the map has none");
+  TORCH_CHECK(
+      !how.keep.defined() || (how.keep.dim() == 2 && how.keep.size(0) == k.size(0) &&
+                              how.keep.size(1) == k.size(2) && how.keep.scalar_type() == at::kBool),
+      "random_product: keep is ", how.keep.sizes(), " ", how.keep.scalar_type(), ", but k is ",
+      k.sizes());
+  TORCH_CHECK(!how.least.defined() || (how.least.dim() == 1 && how.least.size(0) == q.size(0)),
+              "random_product: least is ", how.least.sizes(), ", but q is ", q.sizes());
+}
+
+namespace {
+
+Tensor widened(const Tensor& x) {
+  return x.to(x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+}
+
+// The features of queries or keys, with what their gradient needs.
+struct Side {
+  Tensor x, y;           // the wide x, and y = scale x or x / (|x| + 1e-3)
+  Tensor omega, sigma;   // [1 or H, P, E], [H, 1, E] or undefined
+  Tensor length;         // |x|, if trigonometric
+  Tensor features, raw;  // [B, H, N, P or 2 P]; raw: exponents
+
+  Side(const Tensor& given, const RandomProduct& how)
+      : x(widened(given)), omega(how.omega.to(x.scalar_type())) {
+    if (how.map == RandomMap::exponential) {
+      y = x * how.scale;
+      raw = y.matmul(omega.transpose(-2, -1)) - y.square().sum(-1, true) / 2;
+      return;
+    }
+    if (how.sigma.defined()) sigma = how.sigma.to(x.scalar_type()).unsqueeze(1);
+    length = x.norm(2, {-1}, true);
+    y = x / (length + kShort);
+    const auto turned = sigma.defined() ? y * sigma : y;
+    const auto u = turned.matmul(omega.transpose(-2, -1));
+    features = at::cat({u.sin(), u.cos()}, -1) * how.scale;
+  }
+
+  // Relative to the largest exponent, a constant to the gradient; -1e30 where there is none.
+  void raise(at::IntArrayRef dims) {
+    features = (raw - raw.detach().amax(dims, true).clamp_min(-1e30)).exp();
+  }
+  void hide(const Tensor& keep) {
+    const auto hidden = keep.logical_not().unsqueeze(1).unsqueeze(-1);
+    (raw.defined() ? raw : features) =
+        raw.defined() ? raw.masked_fill(hidden, -INFINITY) : features.masked_fill(hidden, 0);
+  }
+
+  // dx, and dsigma [H, E] where there is a sigma.
+  std::pair<Tensor, Tensor> backward(const Tensor& dphi, const RandomProduct& how) const {
+    if (how.map == RandomMap::exponential) {
+      const auto du = features * dphi;
+      return {how.scale * (du.matmul(omega) - y * du.sum(-1, true)), Tensor()};
+    }
+    const auto phi = features.chunk(2, -1), slopes = dphi.chunk(2, -1);
+    const auto back = (phi[1] * slopes[0] - phi[0] * slopes[1]).matmul(omega);
+    const auto dy = sigma.defined() ? back * sigma : back;
+    // y changes by 1 / (|x| + 1e-3) across x, and less along it.
+    const auto along = (x * dy).sum(-1, true) / (length + kShort).square() / length;
+    return {dy / (length + kShort) - x * along.masked_fill(length == 0, 0),
+            sigma.defined() ? (back * y).sum(at::IntArrayRef({0, 2})) : Tensor()};
+  }
+
+ private:
+  static constexpr double kShort = 1e-3;
+};
+
+struct Parts {
+  Side queries, keys;
+  Tensor v, sums, z, values, weights, least;
+
+  Parts(const Tensor& given_q, const Tensor& given_k, const Tensor& given_v,
+        const RandomProduct& how)
+      : queries(given_q, how), keys(given_k, how), v(widened(given_v)) {
+    if (how.keep.defined()) keys.hide(how.keep);
+    if (how.map == RandomMap::exponential) {
+      queries.raise({-1});
+      keys.raise({2, 3});
+    }
+    sums = keys.features.transpose(-2, -1).matmul(v);
+    z = keys.features.sum(-2, true);
+    values = queries.features.matmul(sums);
+    weights = queries.features.matmul(z.transpose(-2, -1));
+    least = how.least.defined() ? how.least.to(weights.scalar_type()).view({-1, 1, 1, 1})
+                                : at::full({}, kLeastWeights, weights.options());
+  }
+};
+
+}  // namespace
+
+Tensor random_product_formula(const Tensor& q, const Tensor& k, const Tensor& v,
+                              const RandomProduct& how) {
+  check_random_product(q, k, v, how);
+  const Parts p(q, k, v, how);
+  return (p.values / at::maximum(p.weights, p.least)).to(v.scalar_type());
+}
+
+// With y = g / d: dphi(q) = y S^T - (phi(q) S . y) / d z, dS = phi(q)^T y, and alike for the keys.
+std::array<Tensor, 4> random_product_gradient(const Tensor& g, const Tensor& q, const Tensor& k,
+                                              const Tensor& v, const RandomProduct& how) {
+  const Parts p(q, k, v, how);
+  const auto denominator = at::maximum(p.weights, p.least);
+  const auto y = widened(g) / denominator;
+  const auto column = (-(p.values * y).sum(-1, true) / denominator)
+                          .masked_fill((p.weights >= p.least).logical_not(), 0);
+  const auto& phi = p.queries.features;
+  const auto dsums = phi.transpose(-2, -1).matmul(y);
+  const auto dz = column.transpose(-2, -1).matmul(phi);
+  const auto [dq, by_queries] =
+      p.queries.backward(y.matmul(p.sums.transpose(-2, -1)) + column * p.z, how);
+  const auto [dk, by_keys] = p.keys.backward(p.v.matmul(dsums.transpose(-2, -1)) + dz, how);
+  return {dq.to(q.scalar_type()), dk.to(k.scalar_type()),
+          p.keys.features.matmul(dsums).to(v.scalar_type()),
+          by_keys.defined() ? (by_queries + by_keys).to(how.sigma.scalar_type())
+                            : at::empty({0}, g.options())};
+}
+
+}  // namespace longbow

@@ -1,0 +1,38 @@
+#pragma once
+// The definition of random_product in ATen, on any device.
+#include <ATen/core/Tensor.h>
+
+#include <array>
+
+#include "longbow/kernels/random_product.h"
+
+namespace longbow {
+
+using kernels::RandomMap;
+
+// exponential, with y = scale x: phi_r(x) = exp(omega_r . y - |y|^2 / 2). What all features of a
+// query have in common, and all of the keys of a head, cancels and is left out: the largest
+// exponent is 0.
+// trigonometric, with y = x / (|x| + 1e-3): phi(x) = scale [sin(omega y), cos(omega y)].
+struct RandomProduct {
+  RandomMap map = RandomMap::exponential;
+  at::Tensor omega;       // [1 or H, P, E], of any type; it has no gradient
+  at::Tensor sigma = {};  // [H, E] or undefined: factors of the columns of omega, if trigonometric
+  double scale = 1;
+  at::Tensor keep = {};   // [B, M] bool, true = a real key; undefined = all
+  at::Tensor least = {};  // [B] or undefined: 1e-30
+};
+
+void check_random_product(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                          const RandomProduct& how);
+at::Tensor random_product_formula(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                  const RandomProduct& how);
+
+// dq, dk, dv, and dsigma where there is a sigma.
+std::array<at::Tensor, 4> random_product_gradient(const at::Tensor& g, const at::Tensor& q,
+                                                  const at::Tensor& k, const at::Tensor& v,
+                                                  const RandomProduct& how);
+
+constexpr double kLeastWeights = 1e-30;
+
+}  // namespace longbow

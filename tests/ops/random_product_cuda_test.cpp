@@ -1,0 +1,111 @@
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include "longbow/ops/random_product.h"
+#include "tests/ops/random_products.h"
+
+namespace longbow {
+namespace {
+
+constexpr auto kExponential = RandomMap::exponential, kTrigonometric = RandomMap::trigonometric;
+const auto kOnGpu = at::TensorOptions(at::kBFloat16).device("cuda:0");
+const std::vector<std::string> kNames = {"out", "dq", "dk", "dv", "dsigma"};
+
+// How far a tensor is off as a whole, in roundings of bfloat16. One key is read whatever its
+// weight: some gradients are 0, and what is left of them is rounding.
+double roundings(const at::Tensor& got, const at::Tensor& want, bool one_key) {
+  const double least = one_key ? 0.1 * std::sqrt(static_cast<double>(want.numel())) : 1e-30;
+  return ((got - want).norm() / want.norm().clamp_min(least)).item<double>() * 512;
+}
+
+// The definition in float64 of numbers that were rounded to bfloat16.
+void expect_near_definition(RandomInputs in, RandomMap map, const at::Tensor& keep,
+                            const std::string& what) {
+  SCOPED_TRACE(what + (map == kExponential ? ", exponential" : ", trigonometric"));
+  for (auto* t : {&in.q, &in.k, &in.v, &in.g, &in.omega, &in.sigma})
+    *t = t->to(at::kBFloat16).to(at::kDouble);
+  ASSERT_TRUE(
+      has_random_kernel(in.q.to(kOnGpu), in.k.to(kOnGpu), in.v.to(kOnGpu), map, in.omega.size(1)));
+  const auto how = in.way(map, keep);
+  const auto want = random_results(in, how, at::kDouble, dense_random_product),
+             got = random_results(in, how, kOnGpu, random_product);
+  for (size_t i = 0; i < want.all.size(); ++i)
+    EXPECT_LT(roundings(got.all[i], want.all[i], in.k.size(2) == 1), 8) << kNames[i];
+}
+
+TEST(RandomProductCuda, IsItsDefinitionForAllLengths) {
+  for (const auto map : {kExponential, kTrigonometric})
+    for (const int64_t n : {1, 7, 64, 65, 1000})
+      for (const int64_t m : {1, 63, 130, 1000})
+        expect_near_definition({2, 3, n, m, 64, 64, 64}, map, {},
+                               std::to_string(n) + " queries, " + std::to_string(m) + " keys");
+}
+
+TEST(RandomProductCuda, IsItsDefinitionForAllWidths) {
+  for (const auto& [e, d, p] : {std::tuple{8, 8, 5}, {24, 40, 30}, {32, 32, 111}, {64, 64, 190}})
+    for (const auto map : {kExponential, kTrigonometric})
+      expect_near_definition({1, 2, 70, 90, e, d, p}, map, {}, c10::str(e, " x ", d, ", ", p));
+  for (const int64_t p : {256, 266, 384})
+    expect_near_definition({1, 2, 70, 90, 64, 64, p}, kExponential, {}, c10::str(p, " features"));
+}
+
+TEST(RandomProductCuda, PaddedKeysAreNotThere) {
+  auto keep = random_normal({3, 200}, 9) > 0;
+  for (const auto map : {kExponential, kTrigonometric}) {
+    expect_near_definition({3, 2, 100, 200, 64, 64, 64}, map, keep, "holes");
+    RandomInputs in(3, 2, 100, 200, 64, 64, 64);
+    auto empty = keep.clone();
+    empty[1].fill_(false);  // a row of padding alone
+    const auto how = in.way(map, empty);
+    const auto padded = empty.logical_not().unsqueeze(1).unsqueeze(-1);
+    const auto first = random_results(in, how, kOnGpu, random_product);
+    in.k = in.k.masked_fill(padded, 1e30);
+    in.v = in.v.masked_fill(padded, -7);
+    const auto second = random_results(in, how, kOnGpu, random_product);
+    EXPECT_NEAR_TENSOR(second.all[0], first.all[0], kExact);
+    EXPECT_NEAR_TENSOR(second.all[1], first.all[1], kExact);
+    EXPECT_NEAR_TENSOR(first.all[0][1], at::zeros_like(first.all[0][1]), kExact);
+    EXPECT_NEAR_TENSOR(first.all[1][1], at::zeros_like(first.all[1][1]), kExact);
+    for (const size_t i : {2, 3})
+      EXPECT_NEAR_TENSOR(second.all[i] * padded, at::zeros_like(first.all[i]), kExact);
+  }
+}
+
+TEST(RandomProductCuda, LargeExponentsCancel) {
+  RandomInputs in(1, 2, 100, 150, 64, 64, 100);
+  in.q = in.q * 20;
+  in.k = in.k * 20;
+  for (const auto& t : random_results(in, in.way(kExponential), kOnGpu, random_product).all)
+    EXPECT_TRUE(t.isfinite().all().item<bool>());
+}
+
+TEST(RandomProductCuda, IsTheSameEveryTimeAndInAGraph) {
+  const RandomInputs in(1, 2, 3000, 3000, 64, 64, 64);
+  for (const auto map : {kExponential, kTrigonometric}) {
+    auto how = in.way(map);
+    const auto first = random_results(in, how, kOnGpu, random_product),
+               again = random_results(in, how, kOnGpu, random_product);
+    for (size_t i = 0; i < first.all.size(); ++i)
+      EXPECT_NEAR_TENSOR(again.all[i], first.all[i], kExact);
+
+    const auto x = in.q.to(kOnGpu);
+    for (auto* t : {&how.omega, &how.sigma, &how.least})
+      if (t->defined()) *t = t->to(kOnGpu);
+    at::Tensor y;
+    at::cuda::CUDAGraph graph;
+    {
+      const c10::cuda::CUDAStreamGuard side(c10::cuda::getStreamFromPool());
+      graph.capture_begin();
+      y = random_product(x, x, x, how);
+      graph.capture_end();
+    }
+    x.copy_(in.k);
+    graph.replay();
+    c10::cuda::device_synchronize();
+    EXPECT_NEAR_TENSOR(y.cpu(), random_product(x, x, x, how).cpu(), kExact);
+  }
+}
+
+}  // namespace
+}  // namespace longbow
