@@ -65,19 +65,18 @@ class Cosformer : public AttentionImpl {
 
   Tensor attend(const Heads& heads, Context& context) override {
     const auto angles = angles_of(heads, context);
-    if (!context.mask.causal && has_feature_kernel(heads.q, heads.k, heads.v)) {
-      const auto map = config_.map == Map::relu ? FeatureMap::relu : FeatureMap::elu;
-      const auto turns = [](const Tensor& a) {  // [1 or B, N, 2]
-        return a.defined() ? at::stack({a.cos(), a.sin()}, -1) : a;
-      };
-      return dropped(feature_product(heads.q, heads.k, heads.v,
-                                     {.query_map = map,
-                                      .key_map = map,
-                                      .query_turns = turns(angles.queries),
-                                      .key_turns = turns(angles.keys),
-                                      .keep = context.mask.keep,
-                                      .least = config_.epsilon}),
-                     context);
+    const auto map = config_.map == Map::relu ? FeatureMap::relu : FeatureMap::elu;
+    FeatureProduct how = {.query_map = map,
+                          .key_map = map,
+                          .query_turns = angles.queries,
+                          .key_turns = angles.keys,
+                          .keep = context.mask.keep,
+                          .causal = context.mask.causal,
+                          .least = config_.epsilon};
+    if (has_feature_kernel(heads.q, heads.k, heads.v, how)) {
+      for (auto* a : {&how.query_turns, &how.key_turns})
+        if (a->defined()) *a = at::stack({a->cos(), a->sin()}, -1);  // [1 or B, N, 2]
+      return dropped(feature_product(heads.q, heads.k, heads.v, how), context);
     }
     auto q = features(heads.q), k = features(heads.k);
     if (angles.queries.defined()) {

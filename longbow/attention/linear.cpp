@@ -60,7 +60,7 @@ class LinearAttention : public AttentionImpl {
 
   Tensor attend(const Heads& heads, Context& context) override {
     if (const auto how = as_product(context);
-        how && has_feature_kernel(heads.q, heads.k, heads.v)) {
+        how && has_feature_kernel(heads.q, heads.k, heads.v, *how)) {
       const auto o = feature_product(heads.q, heads.k, heads.v, *how);
       return how->normalised ? dropped(o, context) : normalised({o, {}}, heads, context);
     }
@@ -102,13 +102,13 @@ class LinearAttention : public AttentionImpl {
   // What one operator can do, features, sums and quotient; otherwise nothing.
   std::optional<FeatureProduct> as_product(const Context& context) const {
     const auto map = feature_map();
-    if (context.mask.causal || config_.widen || !map || config_.key_map == KeyMap::positions)
-      return {};
+    if (config_.widen || !map || config_.key_map == KeyMap::positions) return {};
     const auto& c = config_;
     FeatureProduct how = {
         .query_map = *map,
         .key_map = c.key_map == KeyMap::exp ? FeatureMap::exp : *map,
         .keep = c.official ? Tensor() : context.mask.keep,
+        .causal = context.mask.causal,
         .normalised = c.normaliser == Normaliser::sum || c.normaliser == Normaliser::clamp};
     (c.normaliser == Normaliser::sum ? how.added : how.least) = c.epsilon;
     return how;

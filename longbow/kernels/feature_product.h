@@ -50,10 +50,13 @@ struct FeatureSums {
   int64_t batch, heads, depth, span;
 };
 
-// to[b h] = the sum of all spans.
+// to[b h] = the sum of all spans; or to[b h, span] = that of the spans before or after it, and then
+// `to` may be `from`.
+enum class FoldOrder { all, before, after };
 struct FeatureFold {
+  FoldOrder order;
   const float* from;            // [groups, spans, R, D + 4]
-  float* to;                    // [groups, R, D + 4]
+  float* to;                    // [groups, R, D + 4], or as `from`
   int64_t groups, spans, size;  // R (D + 4)
 };
 
@@ -85,6 +88,37 @@ struct FeatureGradient {
   int64_t batch, heads, depth, span;
 };
 
+// Under a causal mask, of as many queries as keys: the sums are those before or after each span,
+// and pairs within it are met one by one, 64 tokens by 64.
+struct CausalFeatures {
+  FeatureShape shape;
+  Features x, other;     // those whose tokens the blocks walk over, and whom they meet
+  ByHead y, other_y;     // of queries the gradient of the output, of keys the values
+  const float* sums;     // [B H, spans, R, D + 4]
+  const float* inverse;  // [B, H, tokens], of the queries
+  const float* column;   // [B, H, tokens], of the queries
+  int64_t batch, heads, depth, span;
+};
+
+// x are the queries and other the keys; y is not read.
+struct CausalRead {
+  CausalFeatures features;
+  ByHead out;
+  float* inverse;
+  bool normalised;
+  float added, least;
+};
+
+// As FeatureGradient. Of queries, column is written.
+struct CausalGradient {
+  CausalFeatures features;
+  bool queries;
+  ByHead dx, dy;
+  float* column;
+};
+
+void causal_read_cuda(const CausalRead& task, void* stream) noexcept;
+void causal_gradient_cuda(const CausalGradient& task, void* stream) noexcept;
 void feature_sums_cuda(const FeatureSums& task, void* stream) noexcept;
 void feature_fold_cuda(const FeatureFold& task, void* stream) noexcept;
 void feature_read_cuda(const FeatureRead& task, void* stream) noexcept;

@@ -14,16 +14,16 @@ namespace {
 using at::Tensor;
 
 Three on_meta(const Tensor& q, const Tensor& k, const Tensor& v, const Maybe& keep,
-              const Maybe& query_turns, const Maybe& key_turns, at::IntArrayRef maps,
+              const Maybe& query_turns, const Maybe& key_turns, bool causal, at::IntArrayRef maps,
               at::ArrayRef<double> bounds) {
-  check_feature_product(q, k, v, feature_product_of(keep, query_turns, key_turns, maps, bounds));
+  check_feature_product(q, k, v,
+                        feature_product_of(keep, query_turns, key_turns, causal, maps, bounds));
   const auto wide = q.options().dtype(q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
   const int64_t b = q.size(0), h = q.size(1), n = q.size(2), d = v.size(3);
-  return {at::empty({b, h, n, d}, v.options()), at::empty({b, h, n}, wide),
-          at::empty({b, h, q.size(3) * (query_turns ? 2 : 1), d + 1}, wide)};
+  return {at::empty({b, h, n, d}, v.options()), at::empty({b, h, n}, wide), at::empty({0}, wide)};
 }
 Three backward_on_meta(const Tensor&, const Tensor& q, const Tensor& k, const Tensor& v,
-                       const Tensor&, const Tensor&, const Maybe&, const Maybe&, const Maybe&,
+                       const Tensor&, const Tensor&, const Maybe&, const Maybe&, const Maybe&, bool,
                        at::IntArrayRef, at::ArrayRef<double>) {
   return {at::empty_like(q), at::empty_like(k), at::empty_like(v)};
 }
@@ -31,6 +31,7 @@ Three backward_on_meta(const Tensor&, const Tensor& q, const Tensor& k, const Te
 // An option as the dispatcher takes it.
 struct Packed {
   Maybe keep, query_turns, key_turns;
+  bool causal;
   std::vector<int64_t> maps;
   std::vector<double> bounds;
 
@@ -38,6 +39,7 @@ struct Packed {
       : keep(maybe(how.keep)),
         query_turns(maybe(how.query_turns)),
         key_turns(maybe(how.key_turns)),
+        causal(how.causal),
         maps({static_cast<int64_t>(how.query_map), static_cast<int64_t>(how.key_map)}) {
     if (how.normalised) bounds = {how.added, how.least};
   }
@@ -48,15 +50,16 @@ Three call(const Tensor& q, const Tensor& k, const Tensor& v, const Packed& how)
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("longbow::feature_product", "")
                              .typed<decltype(feature_product_by_aten)>();
-  return op.call(q, k, v, how.keep, how.query_turns, how.key_turns, how.maps, how.bounds);
+  return op.call(q, k, v, how.keep, how.query_turns, how.key_turns, how.causal, how.maps,
+                 how.bounds);
 }
 Three call_backward(const Tensor& g, const Tensor& q, const Tensor& k, const Tensor& v,
                     const Tensor& inverse, const Tensor& sums, const Packed& how) {
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("longbow::feature_product_backward", "")
                              .typed<decltype(feature_product_backward_by_aten)>();
-  return op.call(g, q, k, v, inverse, sums, how.keep, how.query_turns, how.key_turns, how.maps,
-                 how.bounds);
+  return op.call(g, q, k, v, inverse, sums, how.keep, how.query_turns, how.key_turns, how.causal,
+                 how.maps, how.bounds);
 }
 
 struct Gradient : Differentiable {
@@ -80,9 +83,9 @@ struct Gradient : Differentiable {
 };
 
 Three with_gradient(const Tensor& q, const Tensor& k, const Tensor& v, const Maybe& keep,
-                    const Maybe& query_turns, const Maybe& key_turns, at::IntArrayRef maps,
-                    at::ArrayRef<double> bounds) {
-  const auto how = feature_product_of(keep, query_turns, key_turns, maps, bounds);
+                    const Maybe& query_turns, const Maybe& key_turns, bool causal,
+                    at::IntArrayRef maps, at::ArrayRef<double> bounds) {
+  const auto how = feature_product_of(keep, query_turns, key_turns, causal, maps, bounds);
   if (!wants_gradient(q, k, v)) {
     const at::AutoDispatchBelowADInplaceOrView below;
     return call(q, k, v, Packed(how));
@@ -94,24 +97,26 @@ Three with_gradient(const Tensor& q, const Tensor& k, const Tensor& v, const May
 // A second derivative is that of the formula.
 Three backward_with_gradient(const Tensor& g, const Tensor& q, const Tensor& k, const Tensor& v,
                              const Tensor& inverse, const Tensor& sums, const Maybe& keep,
-                             const Maybe& query_turns, const Maybe& key_turns, at::IntArrayRef maps,
-                             at::ArrayRef<double> bounds) {
+                             const Maybe& query_turns, const Maybe& key_turns, bool causal,
+                             at::IntArrayRef maps, at::ArrayRef<double> bounds) {
   if (wants_gradient(g, q, k, v))
     return feature_product_backward_by_aten(g, q, k, v, inverse, sums, keep, query_turns, key_turns,
-                                            maps, bounds);
+                                            causal, maps, bounds);
   const at::AutoDispatchBelowADInplaceOrView below;
-  return call_backward(g, q, k, v, inverse, sums,
-                       Packed(feature_product_of(keep, query_turns, key_turns, maps, bounds)));
+  return call_backward(
+      g, q, k, v, inverse, sums,
+      Packed(feature_product_of(keep, query_turns, key_turns, causal, maps, bounds)));
 }
 
 TORCH_LIBRARY_FRAGMENT(longbow, m) {
   m.def(
       "feature_product(Tensor q, Tensor k, Tensor v, Tensor? keep, Tensor? query_turns, "
-      "Tensor? key_turns, int[] maps, float[] bounds) -> (Tensor out, Tensor inverse, Tensor "
+      "Tensor? key_turns, bool causal, int[] maps, float[] bounds) -> (Tensor out, Tensor inverse, "
+      "Tensor "
       "sums)");
   m.def(
       "feature_product_backward(Tensor g, Tensor q, Tensor k, Tensor v, Tensor inverse, "
-      "Tensor sums, Tensor? keep, Tensor? query_turns, Tensor? key_turns, int[] maps, "
+      "Tensor sums, Tensor? keep, Tensor? query_turns, Tensor? key_turns, bool causal, int[] maps, "
       "float[] bounds) -> (Tensor dq, Tensor dk, Tensor dv)");
 }
 TORCH_LIBRARY_IMPL(longbow, CPU, m) {
@@ -134,12 +139,14 @@ Tensor feature_product(const Tensor& q, const Tensor& k, const Tensor& v,
   return std::get<0>(call(q, k, v, Packed(how)));
 }
 
-bool has_feature_kernel(const Tensor& q, const Tensor& k, const Tensor& v) {
+bool has_feature_kernel(const Tensor& q, const Tensor& k, const Tensor& v,
+                        const FeatureProduct& how) {
   for (const auto& x : {q, k, v})
     if (!x.is_cuda() || x.scalar_type() != at::kBFloat16 || x.numel() == 0) return false;
   constexpr int64_t kMostHeads = 65535;  // of all sequences
-  return kernels::feature_shape(q.size(3), false, v.size(3)).features > 0 &&
-         q.size(0) * q.size(1) <= kMostHeads;
+  const auto shape = kernels::feature_shape(q.size(3), how.query_turns.defined(), v.size(3));
+  const bool causal_fits = !how.causal || (q.size(2) == k.size(2) && shape.features <= 128);
+  return shape.features > 0 && causal_fits && q.size(0) * q.size(1) <= kMostHeads;
 }
 
 }  // namespace longbow

@@ -12,8 +12,9 @@ namespace longbow {
 at::Tensor feature_product(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                            const FeatureProduct& how);
 
-// Whether it is one kernel that writes no features to memory: on a GPU, in bfloat16, for heads of
-// up to 128 channels. Elsewhere it has no advantage.
-bool has_feature_kernel(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v);
+// Whether kernels do it that write no features to memory: on a GPU, in bfloat16, for heads of up to
+// 128 channels (64 if causal and turned). Elsewhere it has no advantage.
+bool has_feature_kernel(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                        const FeatureProduct& how);
 
 }  // namespace longbow

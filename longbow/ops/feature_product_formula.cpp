@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "longbow/ops/causal_product.h"
+
 namespace longbow {
 
 using at::Tensor;
@@ -22,6 +24,8 @@ void check_feature_product(const Tensor& q, const Tensor& k, const Tensor& v,
       k.sizes());
   TORCH_CHECK(how.query_turns.defined() == how.key_turns.defined(),
               "feature_product: either queries and keys are turned, or neither");
+  TORCH_CHECK(!how.causal || q.size(2) == k.size(2), "feature_product: causal, but q is ",
+              q.sizes(), " and k ", k.sizes());
   const auto check_turns = [](const Tensor& turns, const Tensor& x) {
     TORCH_CHECK(!turns.defined() ||
                     (turns.dim() == 3 && (turns.size(0) == 1 || turns.size(0) == x.size(0)) &&
@@ -89,22 +93,29 @@ Tensor features_backward(const Tensor& dphi, const Tensor& x, FeatureMap map, co
   return keep.defined() ? dx.masked_fill(keep.logical_not().unsqueeze(1).unsqueeze(-1), 0) : dx;
 }
 
+// sum over the keys j that i sees of (x_i . y_j) z_j; `reversed`: over the queries that see it.
+Tensor product(const Tensor& x, const Tensor& y, const Tensor& z, const FeatureProduct& how,
+               bool reversed = false) {
+  if (how.causal) return causal_product(x, y, z, reversed);
+  return x.matmul(y.transpose(-2, -1).matmul(z));
+}
+
 // All of it in the wide type, with what the gradient needs.
 struct Parts {
-  Tensor q, k, v;                   // of the wide type
+  Tensor q, k, v;                   // v with a column of ones, which carries the sums of weights
   Tensor queries, keys;             // features
-  Tensor sums, z;                   // [B, H, R, D], [B, H, R, 1]
   Tensor values, inverse, divided;  // [B, H, N, D], 1 / d [B, H, N, 1], whether d depends on w
 
   Parts(const Tensor& given_q, const Tensor& given_k, const Tensor& given_v,
         const FeatureProduct& how)
-      : q(widened(given_q)), k(widened(given_k)), v(widened(given_v)) {
+      : q(widened(given_q)),
+        k(widened(given_k)),
+        v(at::constant_pad_nd(widened(given_v), {0, 1}, 1)) {
     queries = features(q, how.query_map, how.query_turns, {});
     keys = features(k, how.key_map, how.key_turns, how.keep);
-    sums = keys.transpose(-2, -1).matmul(v);
-    z = keys.sum(-2, true).transpose(-2, -1);
-    values = queries.matmul(sums);
-    const auto weights = queries.matmul(z) + how.added;
+    const auto read = product(queries, keys, v, how);
+    values = read.narrow(-1, 0, given_v.size(3));
+    const auto weights = read.narrow(-1, given_v.size(3), 1) + how.added;
     divided = how.normalised ? weights >= how.least : at::zeros_like(weights, at::kBool);
     inverse = how.normalised ? 1 / weights.clamp_min(how.least) : at::ones_like(weights);
   }
@@ -114,24 +125,23 @@ Three forward(const Tensor& q, const Tensor& k, const Tensor& v, const FeaturePr
   check_feature_product(q, k, v, how);
   const Parts p(q, k, v, how);
   return {(p.values * p.inverse).to(v.scalar_type()),
-          at::where(p.divided, p.inverse, -p.inverse).squeeze(-1), at::cat({p.sums, p.z}, -1)};
+          at::where(p.divided, p.inverse, -p.inverse).squeeze(-1), at::empty({0}, p.q.options())};
 }
 
-// With y = g / d: dphi(q) = y S^T - (phi(q) S . y) / d z^T, dS = phi(q)^T y, and alike for the
-// keys.
+// With y = g / d and beside it the column -(values . y) / d, the gradient of the weights' sum, all
+// three are products of the same kind.
 Three backward(const Tensor& g, const Tensor& q, const Tensor& k, const Tensor& v,
                const FeatureProduct& how) {
   const Parts p(q, k, v, how);
-  const auto y = widened(g) * p.inverse;
+  const auto slopes = widened(g) * p.inverse;
   const auto column =
-      (-(p.values * y).sum(-1, true) * p.inverse).masked_fill(p.divided.logical_not(), 0);
-  const auto dqueries = y.matmul(p.sums.transpose(-2, -1)) + column * p.z.transpose(-2, -1);
-  const auto dsums = p.queries.transpose(-2, -1).matmul(y);
-  const auto dz = p.queries.transpose(-2, -1).matmul(column);
-  const auto dkeys = p.v.matmul(dsums.transpose(-2, -1)) + dz.transpose(-2, -1);
+      (-(p.values * slopes).sum(-1, true) * p.inverse).masked_fill(p.divided.logical_not(), 0);
+  const auto y = at::cat({slopes, column}, -1);
+  const auto dqueries = product(y, p.v, p.keys, how), dkeys = product(p.v, y, p.queries, how, true),
+             dv = product(p.keys, p.queries, y, how, true).narrow(-1, 0, v.size(3));
   const auto dq = features_backward(dqueries, p.q, how.query_map, how.query_turns, {});
   const auto dk = features_backward(dkeys, p.k, how.key_map, how.key_turns, how.keep);
-  return {dq.to(q.scalar_type()), dk.to(k.scalar_type()), p.keys.matmul(dsums).to(v.scalar_type())};
+  return {dq.to(q.scalar_type()), dk.to(k.scalar_type()), dv.to(v.scalar_type())};
 }
 
 }  // namespace
@@ -142,7 +152,7 @@ Tensor feature_product_formula(const Tensor& q, const Tensor& k, const Tensor& v
 }
 
 FeatureProduct feature_product_of(const Maybe& keep, const Maybe& query_turns,
-                                  const Maybe& key_turns, at::IntArrayRef maps,
+                                  const Maybe& key_turns, bool causal, at::IntArrayRef maps,
                                   at::ArrayRef<double> bounds) {
   TORCH_CHECK(maps.size() == 2 && (bounds.empty() || bounds.size() == 2),
               "feature_product: ", maps.size(), " maps and ", bounds.size(), " bounds");
@@ -151,22 +161,24 @@ FeatureProduct feature_product_of(const Maybe& keep, const Maybe& query_turns,
                         .query_turns = query_turns.value_or(Tensor()),
                         .key_turns = key_turns.value_or(Tensor()),
                         .keep = keep.value_or(Tensor()),
+                        .causal = causal,
                         .normalised = !bounds.empty()};
   if (how.normalised) how.added = bounds[0], how.least = bounds[1];
   return how;
 }
 
 Three feature_product_by_aten(const Tensor& q, const Tensor& k, const Tensor& v, const Maybe& keep,
-                              const Maybe& query_turns, const Maybe& key_turns,
+                              const Maybe& query_turns, const Maybe& key_turns, bool causal,
                               at::IntArrayRef maps, at::ArrayRef<double> bounds) {
-  return forward(q, k, v, feature_product_of(keep, query_turns, key_turns, maps, bounds));
+  return forward(q, k, v, feature_product_of(keep, query_turns, key_turns, causal, maps, bounds));
 }
 Three feature_product_backward_by_aten(const Tensor& g, const Tensor& q, const Tensor& k,
                                        const Tensor& v, const Tensor&, const Tensor&,
                                        const Maybe& keep, const Maybe& query_turns,
-                                       const Maybe& key_turns, at::IntArrayRef maps,
+                                       const Maybe& key_turns, bool causal, at::IntArrayRef maps,
                                        at::ArrayRef<double> bounds) {
-  return backward(g, q, k, v, feature_product_of(keep, query_turns, key_turns, maps, bounds));
+  return backward(g, q, k, v,
+                  feature_product_of(keep, query_turns, key_turns, causal, maps, bounds));
 }
 
 }  // namespace longbow

@@ -18,6 +18,7 @@ struct FeatureProduct {
   // two numbers of each token.
   at::Tensor query_turns = {}, key_turns = {};
   at::Tensor keep = {};  // [B, M] bool, true = a real key; undefined = all
+  bool causal = false;   // queries see the keys up to their own; there are as many of both
   bool normalised = true;
   double added = 0, least = -std::numeric_limits<double>::infinity();
 };
@@ -34,20 +35,20 @@ void check_feature_product(const at::Tensor& q, const at::Tensor& k, const at::T
                            const FeatureProduct& how);
 // maps: of queries and of keys; bounds: added and least, or nothing where it is not normalised.
 FeatureProduct feature_product_of(const Maybe& keep, const Maybe& query_turns,
-                                  const Maybe& key_turns, at::IntArrayRef maps,
+                                  const Maybe& key_turns, bool causal, at::IntArrayRef maps,
                                   at::ArrayRef<double> bounds);
 
 // out, 1 / d [B, H, N], negative where d does not depend on the weights, and the sums over keys in
 // a form of the device's own, for the backward pass.
 Three feature_product_by_aten(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                               const Maybe& keep, const Maybe& query_turns, const Maybe& key_turns,
-                              at::IntArrayRef maps, at::ArrayRef<double> bounds);
+                              bool causal, at::IntArrayRef maps, at::ArrayRef<double> bounds);
 // dq, dk, dv.
 Three feature_product_backward_by_aten(const at::Tensor& g, const at::Tensor& q,
                                        const at::Tensor& k, const at::Tensor& v,
                                        const at::Tensor& inverse, const at::Tensor& sums,
                                        const Maybe& keep, const Maybe& query_turns,
-                                       const Maybe& key_turns, at::IntArrayRef maps,
+                                       const Maybe& key_turns, bool causal, at::IntArrayRef maps,
                                        at::ArrayRef<double> bounds);
 
 }  // namespace longbow

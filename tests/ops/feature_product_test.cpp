@@ -22,9 +22,11 @@ std::vector<FeatureProduct> ways(int64_t b, int64_t n, int64_t m) {
 }
 
 TEST(FeatureProduct, IsItsDefinition) {
-  for (const auto& [n, m] : {std::pair{1, 1}, {5, 9}, {12, 3}}) {
+  for (const auto& [n, m, causal] :
+       {std::tuple{1, 1, false}, {5, 9, false}, {12, 3, false}, {1, 1, true}, {70, 70, true}}) {
     const FeatureInputs in(2, 3, n, m, 6, 5);
-    for (const auto& how : ways(2, n, m)) {
+    for (auto how : ways(2, n, m)) {
+      how.causal = causal;
       const auto want =
           results_of(in, at::kDouble, [&](const auto& q, const auto& k, const auto& v) {
             return dense_feature_product(q, k, v, how);
@@ -86,6 +88,9 @@ TEST(FeatureProduct, RefusesWhatDoesNotFit) {
             "feature_product: keep is [1, 4] Bool, but k is [1, 2, 3, 4]");
   EXPECT_EQ(error_of([&] { feature_product(x, x, x, {.query_turns = some_turns(3)}); }),
             "feature_product: either queries and keys are turned, or neither");
+  const auto more = at::zeros({1, 2, 5, 4});
+  EXPECT_EQ(error_of([&] { feature_product(x, more, more, {.causal = true}); }),
+            "feature_product: causal, but q is [1, 2, 3, 4] and k [1, 2, 5, 4]");
   EXPECT_EQ(error_of([&] {
               feature_product(x, x, x, {.query_turns = some_turns(2), .key_turns = some_turns(3)});
             }),

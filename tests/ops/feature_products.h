@@ -42,6 +42,7 @@ inline at::Tensor dense_feature_product(const at::Tensor& q, const at::Tensor& k
   if (how.query_turns.defined())
     w = w * at::einsum("bic,bjc->bij", {how.query_turns.to(w), how.key_turns.to(w)}).unsqueeze(1);
   if (how.keep.defined()) w = w * how.keep.unsqueeze(1).unsqueeze(1);
+  if (how.causal) w = w.tril();
   if (how.normalised) w = w / (w.sum(-1, true) + how.added).clamp_min(how.least);
   return w.matmul(v);
 }

@@ -4,6 +4,7 @@
 
 #include "longbow/ops/random_product.h"
 #include "tests/ops/random_products.h"
+#include "tests/ops/roundings.h"
 
 namespace longbow {
 namespace {
@@ -11,13 +12,6 @@ namespace {
 constexpr auto kExponential = RandomMap::exponential, kTrigonometric = RandomMap::trigonometric;
 const auto kOnGpu = at::TensorOptions(at::kBFloat16).device("cuda:0");
 const std::vector<std::string> kNames = {"out", "dq", "dk", "dv", "dsigma"};
-
-// How far a tensor is off as a whole, in roundings of bfloat16. One key is read whatever its
-// weight: some gradients are 0, and what is left of them is rounding.
-double roundings(const at::Tensor& got, const at::Tensor& want, bool one_key) {
-  const double least = one_key ? 0.1 * std::sqrt(static_cast<double>(want.numel())) : 1e-30;
-  return ((got - want).norm() / want.norm().clamp_min(least)).item<double>() * 512;
-}
 
 // The definition in float64 of numbers that were rounded to bfloat16.
 void expect_near_definition(RandomInputs in, RandomMap map, const at::Tensor& keep,

@@ -1,100 +1,12 @@
 // Every pass walks over spans of tokens, 64 at a time; the next 64 are on their way to registers
 // while tensor cores work on these. Where sums are formed, a warp owns 16 or 32 rows of S; where
 // they are read, a warp owns 16 tokens.
-#include "longbow/kernels/cuda/feature_tiles.h"
+#include "longbow/kernels/cuda/feature_stage.h"
 
 namespace longbow::kernels {
 namespace {
 
 using mma::padded;
-
-__device__ float mapped(FeatureMap map, float x) {
-  switch (map) {
-    case FeatureMap::relu:
-      return x < 0 ? 0 : x;
-    case FeatureMap::elu:
-      return x > 0 ? x + 1 : __expf(x);
-    case FeatureMap::square:
-      return x * x;
-    case FeatureMap::exp:
-      return x > 35 ? __expf(35) : __expf(x);
-    default:
-      return x;
-  }
-}
-__device__ float slope(FeatureMap map, float x) {
-  switch (map) {
-    case FeatureMap::relu:
-      return x > 0 ? 1 : 0;
-    case FeatureMap::elu:
-      return x > 0 ? 1 : __expf(x);
-    case FeatureMap::square:
-      return 2 * x;
-    case FeatureMap::exp:
-      return x > 35 ? 0 : __expf(x);
-    default:
-      return 1;
-  }
-}
-
-// What the features of token n are multiplied by.
-template <bool kTurned>
-__device__ float2 turn_of(const Features& x, int64_t b, int64_t n, int64_t end) {
-  if (n >= end || (x.keep && !x.keep[b * x.tokens + n])) return {0, 0};
-  if constexpr (!kTurned) return {1, 0};
-  return reinterpret_cast<const float2*>(x.turns + b * x.turns_batch)[n];
-}
-
-// The tokens of one block: those of a span of one head.
-struct Span {
-  int64_t group, b, h, first, end;
-
-  template <class Task>
-  __device__ Span(const Task& task, int64_t tokens)
-      : group(blockIdx.y),
-        b(group / task.heads),
-        h(group % task.heads),
-        first(blockIdx.x * task.span),
-        end(first + task.span < tokens ? first + task.span : tokens) {}
-};
-
-// Rows of x on their way to features. A token without any counts as 0, so that nothing it holds
-// is read.
-template <int R, bool kTurned, int kThreads>
-struct FeatureStage {
-  static constexpr int kWidth = kTurned ? R / 2 : R;
-  using Rows = Stage<kWidth, kThreads>;
-  Rows x;
-  float2 turn[Rows::kPacks];
-
-  __device__ void load(const Features& from, const Span& span, int64_t first) {
-    x.load(rows_of(from.x, span.b, span.h), first, span.end, from.width);
-#pragma unroll
-    for (int i = 0; i < Rows::kPacks; ++i) {
-      turn[i] = turn_of<kTurned>(from, span.b, first + Rows::row(i), span.end);
-      if (turn[i].x == 0 && turn[i].y == 0) x.pack[i] = {0, 0, 0, 0};
-      if (Rows::channel(i) >= from.width) turn[i] = {0, 0};
-    }
-  }
-  __device__ void store(FeatureMap map, Number* phi) const {
-#pragma unroll
-    for (int i = 0; i < Rows::kPacks; ++i) {
-      float y[8], part[8];
-      spread(x.pack[i], y);
-#pragma unroll
-      for (int j = 0; j < 8; ++j) {
-        y[j] = mapped(map, y[j]);
-        part[j] = y[j] * turn[i].x;
-      }
-      Rows::put(phi, padded(R), i, packed(part));
-      if constexpr (kTurned) {
-#pragma unroll
-        for (int j = 0; j < 8; ++j) part[j] = y[j] * turn[i].y;
-        Rows::put(phi + kWidth, padded(R), i, packed(part));
-      }
-    }
-  }
-};
 
 template <int R>
 constexpr int kSumWarps = R >= 128 ? 8 : 4;
@@ -109,7 +21,7 @@ __global__ void __launch_bounds__(32 * kSumWarps<R>) form_sums(FeatureSums task)
   auto* phi = reinterpret_cast<Number*>(shared);
   auto* values = phi + kTile * padded(R);
   auto* column = reinterpret_cast<float*>(values + kTile * padded(D));
-  const Span span(task, task.x.tokens);
+  const Span span = span_of(task);
   const HeadRows value = rows_of(task.value, span.b, span.h);
   const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32;
   const int64_t token = span.group * task.x.tokens;
@@ -178,39 +90,18 @@ __global__ void fold(FeatureFold task) {
   const int64_t size = task.size / 4, all = task.groups * size;
   for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < all;
        i += int64_t{gridDim.x} * blockDim.x) {
-    const auto* from =
-        reinterpret_cast<const float4*>(task.from) + i / size * size * task.spans + i % size;
-    float4 sum = from[0];
-    for (int64_t span = 1; span < task.spans; ++span) {
+    const int64_t first = i / size * size * task.spans + i % size;
+    const auto* from = reinterpret_cast<const float4*>(task.from) + first;
+    auto* each = reinterpret_cast<float4*>(task.to) + first;
+    float4 sum = {0, 0, 0, 0};
+    for (int64_t n = 0; n < task.spans; ++n) {
+      const int64_t span = task.order == FoldOrder::after ? task.spans - 1 - n : n;
       const float4 next = from[span * size];
+      if (task.order != FoldOrder::all) each[span * size] = sum;
       sum = {sum.x + next.x, sum.y + next.y, sum.z + next.z, sum.w + next.w};
     }
-    reinterpret_cast<float4*>(task.to)[i] = sum;
+    if (task.order == FoldOrder::all) reinterpret_cast<float4*>(task.to)[i] = sum;
   }
-}
-
-constexpr int kReadThreads = 128;
-
-// [16, D] += phi [16, R] S.
-template <int R, int D>
-__device__ void times_sums(mma::C (&out)[D / 8], const Number* phi, const SplitSums<R, D>& sums) {
-#pragma unroll 4
-  for (int k = 0; k < R; k += 16) {
-    const mma::A a = mma::a_of_rows(phi + k, padded(R));
-#pragma unroll
-    for (int n = 0; n < D / 16; ++n)
-#pragma unroll
-      for (const Number* part : {sums.high, sums.low}) {
-        const mma::TwoB b = mma::b_of_rows(part + k * sums.kStride + n * 16, sums.kStride);
-        mma::multiply<Number>(out[2 * n], a, b.tile[0]);
-        mma::multiply<Number>(out[2 * n + 1], a, b.tile[1]);
-      }
-  }
-}
-
-template <int R>
-__device__ void fill_last(float* z, const float* sums, int row) {
-  for (int r = static_cast<int>(threadIdx.x); r < R; r += kReadThreads) z[r] = sums[r * row];
 }
 
 template <int R, int D>
@@ -223,7 +114,7 @@ __global__ void __launch_bounds__(kReadThreads) read(FeatureRead task) {
   const SplitSums<R, D> sums(reinterpret_cast<Number*>(shared));
   auto* phi = sums.high + sums.kNumbers;
   auto* z = reinterpret_cast<float*>(phi + kTile * padded(R));
-  const Span span(task, task.x.tokens);
+  const Span span = span_of(task);
   const HeadRows out = rows_of(task.out, span.b, span.h);
   const float* from = task.sums + span.group * R * (D + 4);
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32,
@@ -370,7 +261,7 @@ __global__ void __launch_bounds__(kReadThreads) gradient(FeatureGradient task) {
   extern __shared__ __align__(16) unsigned char shared[];
   using Memory = GradientMemory<R, D, kTurned>;
   const Memory memory(shared);
-  const Span span(task, task.x.tokens);
+  const Span span = span_of(task);
   const HeadRows rows = rows_of(task.y, span.b, span.h), dx = rows_of(task.dx, span.b, span.h);
   const float* from = task.sums + span.group * R * (D + 4);
   const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32;

@@ -22,6 +22,17 @@ __device__ inline HeadRows rows_of(const ByHead& all, int64_t b, int64_t h) {
   return {static_cast<Number*>(all.data) + b * all.batch + h * all.head, all.token};
 }
 
+// The tokens of one block: those of a span of one head.
+struct Span {
+  int64_t group, b, h, first, end;
+};
+template <class Task>
+__device__ inline Span span_of(const Task& task) {
+  const int64_t group = blockIdx.y, first = blockIdx.x * task.span, end = first + task.span;
+  return {group, group / task.heads, group % task.heads, first,
+          end < task.x.tokens ? end : task.x.tokens};
+}
+
 __device__ inline void spread(const uint4& pack, float (&x)[8]) {
   const uint32_t words[4] = {pack.x, pack.y, pack.z, pack.w};
 #pragma unroll
@@ -144,6 +155,18 @@ __device__ inline mma::B split_column(const float* column) {
     b.part[half] = mma::pack<Number>(x.x - rounded.x, x.y - rounded.y);
   }
   return b;
+}
+
+// What rounding to bfloat16 leaves of two tiles C beside each other, from c on.
+__device__ inline mma::A rest_of(const mma::C* c, const mma::A& rounded) {
+  mma::A rest;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float2 two = mma::unpack<Number>(rounded.part[i]);
+    const float* part = c[i / 2].part + i % 2 * 2;
+    rest.part[i] = mma::pack<Number>(part[0] - two.x, part[1] - two.y);
+  }
+  return rest;
 }
 
 template <class Task>

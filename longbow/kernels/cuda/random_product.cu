@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(kThreads) find_peaks(RandomPeaks task) {
   auto* numbers = reinterpret_cast<float*>(x + kTile * kStride);
   float* by_warp = numbers + 3 * kTile;
   const TokenNumbers tokens(numbers, kTile);
-  const RandomSpan span(task);
+  const Span span = span_of(task);
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32,
             g = lane / 4, t = lane % 4;
   float peak = -1e30f;
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(kThreads) form_sums(RandomSums task) {
   auto* values = x + kTile * kStride;
   auto* column = reinterpret_cast<float*>(values + kTile * kStride);
   const TokenNumbers tokens(column + kTile, kTile);
-  const RandomSpan span(task);
+  const Span span = span_of(task);
   const HeadRows value = rows_of(task.value, span.b, span.h);
   const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32,
             g = lane / 4, t = lane % 4;
@@ -179,7 +179,7 @@ __global__ void __launch_bounds__(kThreads) read(RandomRead task) {
   auto* tile = sums + kSets<kMap> * rows * kStride;
   auto* z = reinterpret_cast<float*>(tile + kTile * kStride);
   const TokenNumbers tokens(z + kSets<kMap> * rows, kTile);
-  const RandomSpan span(task);
+  const Span span = span_of(task);
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32,
             g = lane / 4, t = lane % 4;
   const float least = task.least_of ? task.least_of[span.b] : task.least;
@@ -326,7 +326,7 @@ __global__ void __launch_bounds__(kGradientThreads) gradient(RandomGradient task
   extern __shared__ __align__(16) unsigned char shared[];
   const int rows = static_cast<int>(task.shape.projections);
   const Memory memory(shared, rows);
-  const RandomSpan span(task);
+  const Span span = span_of(task);
   const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32,
             g = lane / 4, t = lane % 4, row = warp * 16;
   const bool queries = task.inverse;

@@ -9,19 +9,6 @@ namespace longbow::kernels {
 constexpr int kDepth = 64;  // D, channels of a head with their padding
 constexpr int kStride = mma::padded(kDepth);
 
-// The tokens of one block: those of a span of one head.
-struct RandomSpan {
-  int64_t group, b, h, first, end;
-
-  template <class Task>
-  __device__ explicit RandomSpan(const Task& task)
-      : group(blockIdx.y),
-        b(group / task.heads),
-        h(group % task.heads),
-        first(blockIdx.x * task.span),
-        end(first + task.span < task.x.tokens ? first + task.span : task.x.tokens) {}
-};
-
 // What the map needs of each token: f; the offset or the amplitude; and |x|.
 struct TokenNumbers {
   float *factor, *other, *length;
@@ -45,7 +32,7 @@ struct TokenStage {
   Rows x;
   uint32_t there = 0;  // a bit for each pack
 
-  __device__ void load(const RandomFeatures& from, const RandomSpan& span, int64_t first) {
+  __device__ void load(const RandomFeatures& from, const Span& span, int64_t first) {
     x.load(rows_of(from.x, span.b, span.h), first, span.end, from.width);
     there = 0;
 #pragma unroll
@@ -56,8 +43,8 @@ struct TokenStage {
       there |= static_cast<uint32_t>(kept) << i;
     }
   }
-  __device__ void store(const RandomFeatures& from, const RandomSpan& span, int64_t first,
-                        float peak, Number* tile, const TokenNumbers& tokens) const {
+  __device__ void store(const RandomFeatures& from, const Span& span, int64_t first, float peak,
+                        Number* tile, const TokenNumbers& tokens) const {
     x.store(tile);
 #pragma unroll
     for (int i = 0; i < Rows::kPacks; ++i) {
@@ -93,7 +80,7 @@ __device__ inline void fill_matrix(Number* to, const Number* from, int rows, int
   for (int i = static_cast<int>(threadIdx.x); i < rows * (kDepth / 8); i += threads)
     *reinterpret_cast<uint4*>(to + i / (kDepth / 8) * kStride + i % (kDepth / 8) * 8) = packs[i];
 }
-__device__ inline const Number* matrix_of(const void* all, int64_t stride, const RandomSpan& span) {
+__device__ inline const Number* matrix_of(const void* all, int64_t stride, const Span& span) {
   return static_cast<const Number*>(all) + span.h * stride;
 }
 
@@ -146,18 +133,6 @@ __device__ inline void times_rows(mma::C (*const (&c)[kCount])[kDepth / 8],
       mma::multiply<Number>((*c[i])[2 * n + 1], a[i], b.tile[1]);
     }
   }
-}
-
-// What rounding to bfloat16 leaves of two tiles C beside each other.
-__device__ inline mma::A rest_of(const mma::C (&c)[2], const mma::A& rounded) {
-  mma::A rest;
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const float2 two = mma::unpack<Number>(rounded.part[i]);
-    const float* part = c[i / 2].part + i % 2 * 2;
-    rest.part[i] = mma::pack<Number>(part[0] - two.x, part[1] - two.y);
-  }
-  return rest;
 }
 
 // One feature, or a sine and its cosine, of a projection.

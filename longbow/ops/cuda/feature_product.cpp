@@ -42,11 +42,16 @@ struct Sides {
   }
 };
 
-// sum of phi(x) [scale value, column] over all tokens.
+constexpr int64_t kCausalSpan = 256;
+
+int64_t span_of(const Tensor& x, const FeatureProduct& how) {
+  return how.causal ? kCausalSpan : kernels::feature_span(x.size(2), x.size(0) * x.size(1));
+}
+
+// The sums of phi(x) [scale value, column]: over all tokens, or those before or after each span.
 Tensor summed(const kernels::FeatureShape& shape, const kernels::Features& x, const Tensor& value,
-              const Tensor& scale, const Tensor& column) {
+              const Tensor& scale, const Tensor& column, int64_t span, kernels::FoldOrder order) {
   const int64_t batch = value.size(0), heads = value.size(1), groups = batch * heads,
-                span = kernels::feature_span(x.tokens, groups),
                 spans = (x.tokens + span - 1) / span;
   const auto stream = c10::cuda::getCurrentCUDAStream().stream();
   auto parts = at::empty({groups, spans, shape.size()}, value.options().dtype(at::kFloat));
@@ -62,9 +67,11 @@ Tensor summed(const kernels::FeatureShape& shape, const kernels::Features& x, co
                               .span = span},
                              stream);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
-  if (spans == 1) return parts.squeeze(1);
-  auto sums = at::empty({groups, shape.size()}, parts.options());
-  kernels::feature_fold_cuda({.from = parts.const_data_ptr<float>(),
+  const bool all = order == kernels::FoldOrder::all;
+  if (all && spans == 1) return parts;
+  auto sums = all ? at::empty({groups, shape.size()}, parts.options()) : parts;
+  kernels::feature_fold_cuda({.order = order,
+                              .from = parts.const_data_ptr<float>(),
                               .to = sums.mutable_data_ptr<float>(),
                               .groups = groups,
                               .spans = spans,
@@ -75,49 +82,65 @@ Tensor summed(const kernels::FeatureShape& shape, const kernels::Features& x, co
 }
 
 Three forward(const Tensor& given_q, const Tensor& given_k, const Tensor& given_v,
-              const Maybe& keep, const Maybe& query_turns, const Maybe& key_turns,
+              const Maybe& keep, const Maybe& query_turns, const Maybe& key_turns, bool causal,
               at::IntArrayRef maps, at::ArrayRef<double> bounds) {
-  if (!has_feature_kernel(given_q, given_k, given_v))
-    return feature_product_by_aten(given_q, given_k, given_v, keep, query_turns, key_turns, maps,
-                                   bounds);
+  const auto how = feature_product_of(keep, query_turns, key_turns, causal, maps, bounds);
+  if (!has_feature_kernel(given_q, given_k, given_v, how))
+    return feature_product_by_aten(given_q, given_k, given_v, keep, query_turns, key_turns, causal,
+                                   maps, bounds);
   const c10::cuda::CUDAGuard guard(given_q.device());
-  const auto how = feature_product_of(keep, query_turns, key_turns, maps, bounds);
   check_feature_product(given_q, given_k, given_v, how);
   const auto q = readable_by_head(given_q), k = readable_by_head(given_k),
              v = readable_by_head(given_v);
   const Sides sides(how);
   const auto shape = kernels::feature_shape(q.size(3), how.query_turns.defined(), v.size(3));
-  const auto sums = summed(shape, sides.keys(k, how), v, {}, {});
+  const auto keys = sides.keys(k, how), queries = sides.queries(q, how);
+  const auto sums = summed(shape, keys, v, {}, {}, span_of(k, how),
+                           causal ? kernels::FoldOrder::before : kernels::FoldOrder::all);
   auto out = empty_by_head(q, v.size(3));
   auto inverse = at::empty({q.size(0), q.size(1), q.size(2)}, sums.options());
-  kernels::feature_read_cuda({.shape = shape,
-                              .x = sides.queries(q, how),
-                              .sums = sums.const_data_ptr<float>(),
-                              .out = by_head(out),
-                              .inverse = inverse.mutable_data_ptr<float>(),
-                              .batch = q.size(0),
-                              .heads = q.size(1),
-                              .depth = v.size(3),
-                              .span = kernels::feature_span(q.size(2), q.size(0) * q.size(1)),
-                              .normalised = how.normalised,
-                              .added = static_cast<float>(how.added),
-                              .least = static_cast<float>(how.least)},
-                             c10::cuda::getCurrentCUDAStream().stream());
+  const auto stream = c10::cuda::getCurrentCUDAStream().stream();
+  const auto added = static_cast<float>(how.added), least = static_cast<float>(how.least);
+  if (causal)
+    kernels::causal_read_cuda({.features = {.shape = shape,
+                                            .x = queries,
+                                            .other = keys,
+                                            .y = {},
+                                            .other_y = by_head(v),
+                                            .sums = sums.const_data_ptr<float>(),
+                                            .inverse = nullptr,
+                                            .column = nullptr,
+                                            .batch = q.size(0),
+                                            .heads = q.size(1),
+                                            .depth = v.size(3),
+                                            .span = kCausalSpan},
+                               .out = by_head(out),
+                               .inverse = inverse.mutable_data_ptr<float>(),
+                               .normalised = how.normalised,
+                               .added = added,
+                               .least = least},
+                              stream);
+  else
+    kernels::feature_read_cuda({.shape = shape,
+                                .x = queries,
+                                .sums = sums.const_data_ptr<float>(),
+                                .out = by_head(out),
+                                .inverse = inverse.mutable_data_ptr<float>(),
+                                .batch = q.size(0),
+                                .heads = q.size(1),
+                                .depth = v.size(3),
+                                .span = span_of(q, how),
+                                .normalised = how.normalised,
+                                .added = added,
+                                .least = least},
+                               stream);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
   return {out, inverse, sums};
 }
 
-Three backward(const Tensor& given_g, const Tensor& given_q, const Tensor& given_k,
-               const Tensor& given_v, const Tensor& inverse, const Tensor& sums, const Maybe& keep,
-               const Maybe& query_turns, const Maybe& key_turns, at::IntArrayRef maps,
-               at::ArrayRef<double> bounds) {
-  if (!has_feature_kernel(given_q, given_k, given_v))
-    return feature_product_backward_by_aten(given_g, given_q, given_k, given_v, inverse, sums, keep,
-                                            query_turns, key_turns, maps, bounds);
-  const c10::cuda::CUDAGuard guard(given_q.device());
-  const auto how = feature_product_of(keep, query_turns, key_turns, maps, bounds);
-  const auto g = readable_by_head(given_g), q = readable_by_head(given_q),
-             k = readable_by_head(given_k), v = readable_by_head(given_v);
+// First the queries, which also give the sums' gradients their column, then the keys.
+Three backward_of_all(const Tensor& g, const Tensor& q, const Tensor& k, const Tensor& v,
+                      const Tensor& inverse, const Tensor& sums, const FeatureProduct& how) {
   const Sides sides(how);
   const auto shape = kernels::feature_shape(q.size(3), how.query_turns.defined(), v.size(3));
   auto dq = empty_by_head(q, q.size(3)), dk = empty_by_head(k, k.size(3)),
@@ -134,21 +157,81 @@ Three backward(const Tensor& given_g, const Tensor& given_q, const Tensor& given
                                    .batch = q.size(0),
                                    .heads = q.size(1),
                                    .depth = v.size(3),
-                                   .span = kernels::feature_span(q.size(2), q.size(0) * q.size(1))};
+                                   .span = span_of(q, how)};
   const auto stream = c10::cuda::getCurrentCUDAStream().stream();
   kernels::feature_gradient_cuda(task, stream);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
-  const auto dsums = summed(shape, task.x, g, inverse, column);
+  const auto dsums =
+      summed(shape, task.x, g, inverse, column, span_of(q, how), kernels::FoldOrder::all);
   task.x = sides.keys(k, how);
   task.sums = dsums.const_data_ptr<float>();
   task.y = by_head(v);
   task.inverse = nullptr;
   task.dx = by_head(dk);
   task.dy = by_head(dv);
-  task.span = kernels::feature_span(k.size(2), k.size(0) * k.size(1));
+  task.span = span_of(k, how);
   kernels::feature_gradient_cuda(task, stream);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
   return {dq, dk, dv};
+}
+
+Three backward_of_causal(const Tensor& g, const Tensor& q, const Tensor& k, const Tensor& v,
+                         const Tensor& inverse, const Tensor& sums, const FeatureProduct& how) {
+  const Sides sides(how);
+  const auto shape = kernels::feature_shape(q.size(3), how.query_turns.defined(), v.size(3));
+  const auto keys = sides.keys(k, how), queries = sides.queries(q, how);
+  auto dq = empty_by_head(q, q.size(3)), dk = empty_by_head(k, k.size(3)),
+       dv = empty_by_head(v, v.size(3));
+  auto column = at::empty_like(inverse);
+  kernels::CausalFeatures features = {.shape = shape,
+                                      .x = queries,
+                                      .other = keys,
+                                      .y = by_head(g),
+                                      .other_y = by_head(v),
+                                      .sums = sums.const_data_ptr<float>(),
+                                      .inverse = inverse.const_data_ptr<float>(),
+                                      .column = column.const_data_ptr<float>(),
+                                      .batch = q.size(0),
+                                      .heads = q.size(1),
+                                      .depth = v.size(3),
+                                      .span = kCausalSpan};
+  const auto stream = c10::cuda::getCurrentCUDAStream().stream();
+  kernels::causal_gradient_cuda({.features = features,
+                                 .queries = true,
+                                 .dx = by_head(dq),
+                                 .dy = {},
+                                 .column = column.mutable_data_ptr<float>()},
+                                stream);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  const auto dsums =
+      summed(shape, queries, g, inverse, column, kCausalSpan, kernels::FoldOrder::after);
+  features.x = keys;
+  features.other = queries;
+  features.y = by_head(v);
+  features.other_y = by_head(g);
+  features.sums = dsums.const_data_ptr<float>();
+  kernels::causal_gradient_cuda({.features = features,
+                                 .queries = false,
+                                 .dx = by_head(dk),
+                                 .dy = by_head(dv),
+                                 .column = nullptr},
+                                stream);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  return {dq, dk, dv};
+}
+
+Three backward(const Tensor& given_g, const Tensor& given_q, const Tensor& given_k,
+               const Tensor& given_v, const Tensor& inverse, const Tensor& sums, const Maybe& keep,
+               const Maybe& query_turns, const Maybe& key_turns, bool causal, at::IntArrayRef maps,
+               at::ArrayRef<double> bounds) {
+  const auto how = feature_product_of(keep, query_turns, key_turns, causal, maps, bounds);
+  if (!has_feature_kernel(given_q, given_k, given_v, how))
+    return feature_product_backward_by_aten(given_g, given_q, given_k, given_v, inverse, sums, keep,
+                                            query_turns, key_turns, causal, maps, bounds);
+  const c10::cuda::CUDAGuard guard(given_q.device());
+  const auto by_kind = causal ? backward_of_causal : backward_of_all;
+  return by_kind(readable_by_head(given_g), readable_by_head(given_q), readable_by_head(given_k),
+                 readable_by_head(given_v), inverse, sums, how);
 }
 
 TORCH_LIBRARY_IMPL(longbow, CUDA, m) {

@@ -132,7 +132,8 @@ void sum_up(const kernels::RandomShape& shape, const kernels::RandomFeatures& x,
                             stream);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
   if (spans == 1) return;
-  kernels::feature_fold_cuda({.from = parts.const_data_ptr<float>(),
+  kernels::feature_fold_cuda({.order = kernels::FoldOrder::all,
+                              .from = parts.const_data_ptr<float>(),
                               .to = to,
                               .groups = batch * heads,
                               .spans = spans,

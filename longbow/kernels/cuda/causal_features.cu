@@ -1,0 +1,365 @@
+// A block owns 64 tokens of a span, a warp 16 of them. What lies outside of the span it reads from
+// sums; the tokens of the span that it may see it meets 64 at a time, with the weights of the pairs
+// in registers.
+#include "longbow/kernels/cuda/feature_stage.h"
+
+namespace longbow::kernels {
+namespace {
+
+using mma::padded;
+
+// Where this block and its span begin.
+struct Place {
+  int64_t group, b, h, first, span_first, span_end, span;
+
+  __device__ explicit Place(const CausalFeatures& task)
+      : group(blockIdx.y),
+        b(group / task.heads),
+        h(group % task.heads),
+        first(blockIdx.x * int64_t{kTile}),
+        span_first(first / task.span * task.span),
+        span_end(span_first + task.span < task.x.tokens ? span_first + task.span : task.x.tokens),
+        span(first / task.span) {}
+};
+
+// c [16, 64] += rows [16, W] times 64 rows of another tile, transposed.
+template <int W>
+__device__ void times_other(mma::C (&c)[kTile / 8], const Number* rows, const Number* other) {
+#pragma unroll
+  for (int k = 0; k < W; k += 16) {
+    const mma::A a = mma::a_of_rows(rows + k, padded(W));
+#pragma unroll
+    for (int n = 0; n < kTile / 16; ++n) {
+      const mma::TwoB b = mma::b_of_columns(other + n * 16 * padded(W) + k, padded(W));
+      mma::multiply<Number>(c[2 * n], a, b.tile[0]);
+      mma::multiply<Number>(c[2 * n + 1], a, b.tile[1]);
+    }
+  }
+}
+
+// out [16, W] += pairs [16, 64] times 64 rows; pairs rounded, or `exact`, as two numbers each.
+template <int W, bool exact>
+__device__ void times_pairs(mma::C (&out)[W / 8], const mma::C (&pairs)[kTile / 8],
+                            const Number* rows) {
+#pragma unroll
+  for (int k = 0; k < kTile / 16; ++k) {
+    const mma::A a = mma::a_of<Number>(pairs[2 * k], pairs[2 * k + 1]),
+                 rest = rest_of(pairs + 2 * k, a);
+#pragma unroll
+    for (int n = 0; n < W / 16; ++n) {
+      const mma::TwoB b = mma::b_of_rows(rows + k * 16 * padded(W) + n * 16, padded(W));
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        mma::multiply<Number>(out[2 * n + i], a, b.tile[i]);
+        if constexpr (exact) mma::multiply<Number>(out[2 * n + i], rest, b.tile[i]);
+      }
+    }
+  }
+}
+
+// Of 64 tokens with themselves, only pairs whose other token is not later stay, or not earlier.
+__device__ void mask_pairs(mma::C (&pairs)[kTile / 8], bool later) {
+  const int lane = static_cast<int>(threadIdx.x) % 32,
+            row = static_cast<int>(threadIdx.x) / 32 * 16 + lane / 4, t = lane % 4;
+#pragma unroll
+  for (int n = 0; n < kTile / 8; ++n)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int own = row + i / 2 * 8, other = n * 8 + 2 * t + i % 2;
+      if (later ? other < own : other > own) pairs[n].part[i] = 0;
+    }
+}
+
+// Tables and tiles.
+template <int R, int D, bool kTurned>
+struct Memory {
+  static constexpr int kWidth = kTurned ? R / 2 : R;
+  static constexpr size_t kBytes =
+      sizeof(Number) *
+          (SplitSums<R, D>::kNumbers + kTile * (2 * padded(R) + 2 * padded(D) + padded(kWidth))) +
+      sizeof(float) * (R + 4 * kTile);
+  SplitSums<R, D> sums;
+  Number *phi, *other_phi, *y, *other_y, *x;  // [64, R] twice, [64, D] twice, [64, kWidth]
+  float2* turn;                               // [64]
+  float *z, *column, *other_column;           // [R], [64], [64]
+
+  __device__ explicit Memory(unsigned char* shared)
+      : sums(reinterpret_cast<Number*>(shared)),
+        phi(sums.high + sums.kNumbers),
+        other_phi(phi + kTile * padded(R)),
+        y(other_phi + kTile * padded(R)),
+        other_y(y + kTile * padded(D)),
+        x(other_y + kTile * padded(D)),
+        turn(reinterpret_cast<float2*>(x + kTile * padded(kWidth))),
+        z(reinterpret_cast<float*>(turn + kTile)),
+        column(z + R),
+        other_column(column + kTile) {}
+};
+
+template <int R, int D, bool kTurned>
+struct Block {
+  using Tiles = Memory<R, D, kTurned>;
+  const CausalFeatures& task;
+  const Tiles& memory;
+  const Place& place;
+
+  __device__ Span span() const {
+    return {place.group, place.b, place.h, place.span_first, place.span_end};
+  }
+  __device__ void fill_sums(int64_t spans) const {
+    const float* from = task.sums + (place.group * spans + place.span) * R * (D + 4);
+    memory.sums.fill(from, kReadThreads);
+    fill_last<R>(memory.z, from + D, D + 4);
+  }
+  // Other tokens from `first` on; `scaled`: they are queries.
+  __device__ void load_other(int64_t first, bool scaled) const {
+    const int thread = static_cast<int>(threadIdx.x);
+    const int64_t token = place.group * task.x.tokens;
+    FeatureStage<R, kTurned, kReadThreads> stage;
+    Stage<D, kReadThreads> y;
+    stage.load(task.other, span(), first);
+    y.load(rows_of(task.other_y, place.b, place.h), first, place.span_end, task.depth);
+    if (scaled) y.scale(task.inverse + token, first, place.span_end);
+    __syncthreads();  // nobody reads the last ones any more
+    stage.store(task.other.map, memory.other_phi);
+    y.store(memory.other_y);
+    if (thread < kTile)
+      memory.other_column[thread] =
+          scaled && first + thread < place.span_end ? task.column[token + first + thread] : 1;
+    __syncthreads();
+  }
+
+  // What the 16 queries of this warp read, not yet divided, and the sums of their weights.
+  template <bool exact>
+  __device__ void read(mma::C (&values)[D / 8], mma::C& weights, const Number* phi) const {
+    const int g = static_cast<int>(threadIdx.x) % 32 / 4;
+    const uint32_t one = g == 0 ? mma::pack<Number>(1, 1) : 0;
+    const mma::B ones = {{one, one}};
+    times_sums<R, D>(values, phi, memory.sums);
+#pragma unroll 1
+    for (int k = 0; k < R; k += 16)
+      mma::multiply<Number>(weights, mma::a_of_rows(phi + k, padded(R)),
+                            split_column(memory.z + k));
+    for (int64_t first = place.span_first; first <= place.first; first += kTile) {
+      load_other(first, false);
+      mma::C pairs[kTile / 8] = {};
+      times_other<R>(pairs, phi, memory.other_phi);
+      if (first == place.first) mask_pairs(pairs, false);
+      times_pairs<D, exact>(values, pairs, memory.other_y);
+#pragma unroll
+      for (int k = 0; k < kTile / 16; ++k) {
+        const mma::A a = mma::a_of<Number>(pairs[2 * k], pairs[2 * k + 1]);
+        mma::multiply<Number>(weights, a, ones);
+        mma::multiply<Number>(weights, rest_of(pairs + 2 * k, a), ones);
+      }
+    }
+  }
+};
+
+template <int R, int D, bool kTurned>
+__global__ void __launch_bounds__(kReadThreads) read(CausalRead given) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  const auto& task = given.features;
+  const Memory<R, D, kTurned> memory(shared);
+  const Place place(task);
+  const Block<R, D, kTurned> block = {task, memory, place};
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  Number* own = memory.phi + warp * 16 * padded(R);
+
+  FeatureStage<R, kTurned, kReadThreads> x;
+  x.load(task.x, block.span(), place.first);
+  x.store(task.x.map, memory.phi);
+  block.fill_sums((task.x.tokens + task.span - 1) / task.span);
+  __syncthreads();
+  mma::C values[D / 8] = {}, weights = {};
+  block.template read<false>(values, weights, own);
+  const int64_t n = place.first + warp * 16 + lane / 4, token = place.group * task.x.tokens + n;
+  float inverse[2];
+#pragma unroll
+  for (int low = 0; low < 2; ++low) {
+    const float w =
+        __shfl_sync(0xffffffffu, weights.part[2 * low] + weights.part[2 * low + 1], lane & ~3) +
+        given.added;
+    const bool divided = given.normalised && w >= given.least;
+    inverse[low] = divided ? 1 / w : given.normalised ? 1 / given.least : 1;
+    if (lane % 4 == 0 && n + 8 * low < place.span_end)
+      given.inverse[token + 8 * low] = divided ? inverse[low] : -inverse[low];
+  }
+  __syncwarp();
+  put_product<D>(own, values, inverse[0], inverse[1]);
+  write_rows<D>(own, rows_of(given.out, place.b, place.h), place.first + warp * 16, place.span_end,
+                task.depth);
+}
+
+// The columns of this warp's 16 queries: -(values . y) / d, or 0.
+template <int D>
+__device__ void put_column(float* column, const mma::C (&values)[D / 8], const Number* y,
+                           const float* inverse, int64_t left) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
+#pragma unroll
+  for (int low = 0; low < 2; ++low) {
+    const int row = g + 8 * low;
+    float product = 0;
+#pragma unroll
+    for (int n = 0; n < D / 8; ++n) {
+      const float2 two = mma::unpack<Number>(
+          *reinterpret_cast<const uint32_t*>(y + row * padded(D) + n * 8 + 2 * t));
+      product += two.x * values[n].part[2 * low] + two.y * values[n].part[2 * low + 1];
+    }
+    product += __shfl_xor_sync(0xffffffffu, product, 1);
+    product += __shfl_xor_sync(0xffffffffu, product, 2);
+    const float factor = row < left ? inverse[row] : 0;
+    if (t == 0) column[row] = factor > 0 ? -product * factor : 0;
+  }
+  __syncwarp();
+}
+
+// From dphi to the gradient of x, which takes the place of x: 16 rows.
+template <int R, bool kTurned>
+__device__ void put_gradient(Number* x, const mma::C (&dphi)[R / 8], FeatureMap map,
+                             const float2* turn) {
+  constexpr int X = kTurned ? R / 2 : R;
+  const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
+  const float2 turns[2] = {turn[g], turn[g + 8]};
+#pragma unroll
+  for (int n = 0; n < X / 8; ++n)
+#pragma unroll
+    for (int low = 0; low < 2; ++low) {
+      float dx[2];
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        dx[i] = dphi[n].part[2 * low + i] * turns[low].x;
+        if constexpr (kTurned) dx[i] += dphi[X / 8 + n].part[2 * low + i] * turns[low].y;
+      }
+      auto* place = reinterpret_cast<uint32_t*>(x + (g + 8 * low) * padded(X) + n * 8 + 2 * t);
+      const float2 was = mma::unpack<Number>(*place);
+      *place = mma::pack<Number>(dx[0] * slope(map, was.x), dx[1] * slope(map, was.y));
+    }
+}
+
+template <int R, int D, bool kTurned>
+__global__ void __launch_bounds__(kReadThreads) gradient(CausalGradient given) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  using Tiles = Memory<R, D, kTurned>;
+  const auto& task = given.features;
+  const bool queries = given.queries;
+  const Tiles memory(shared);
+  const Place place(task);
+  const Block<R, D, kTurned> block = {task, memory, place};
+  const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32,
+            g = lane / 4, t = lane % 4;
+  const int64_t token = place.group * task.x.tokens, here = place.first + warp * 16;
+  Number *own_phi = memory.phi + warp * 16 * padded(R), *own_y = memory.y + warp * 16 * padded(D),
+         *own_x = memory.x + warp * 16 * padded(Tiles::kWidth);
+  float* own_column = memory.column + warp * 16;
+
+  {
+    FeatureStage<R, kTurned, kReadThreads> x;
+    Stage<D, kReadThreads> y;
+    x.load(task.x, block.span(), place.first);
+    y.load(rows_of(task.y, place.b, place.h), place.first, place.span_end, task.depth);
+    if (queries) y.scale(task.inverse + token, place.first, place.span_end);
+    x.store(task.x.map, memory.phi);
+    x.x.store(memory.x);
+    y.store(memory.y);
+  }
+  block.fill_sums((task.x.tokens + task.span - 1) / task.span);
+  if (thread < kTile) {
+    memory.turn[thread] = turn_of<kTurned>(task.x, place.b, place.first + thread, place.span_end);
+    memory.column[thread] = 1;
+  }
+  __syncthreads();
+  if (queries) {
+    mma::C values[D / 8] = {}, weights = {};
+    block.template read<true>(values, weights, own_phi);
+    put_column<D>(own_column, values, own_y, task.inverse + token + here, place.span_end - here);
+    if (lane < 16 && here + lane < place.span_end)
+      given.column[token + here + lane] = own_column[lane];
+  }
+
+  const float column[2] = {own_column[g], own_column[g + 8]};
+  mma::C dphi[R / 8], dy[D / 8] = {};
+#pragma unroll
+  for (int n = 0; n < R / 8; ++n)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) dphi[n].part[i] = column[i / 2] * memory.z[n * 8 + 2 * t + i % 2];
+#pragma unroll
+  for (int k = 0; k < D; k += 16) {
+    const mma::A a = mma::a_of_rows(own_y + k, padded(D));
+#pragma unroll
+    for (int n = 0; n < R / 16; ++n)
+#pragma unroll
+      for (const Number* part : {memory.sums.high, memory.sums.low}) {
+        const mma::TwoB b = mma::b_of_columns(part + n * 16 * padded(D) + k, padded(D));
+        mma::multiply<Number>(dphi[2 * n], a, b.tile[0]);
+        mma::multiply<Number>(dphi[2 * n + 1], a, b.tile[1]);
+      }
+  }
+  if (!queries) times_sums<R, D>(dy, own_phi, memory.sums);
+
+  // Queries meet the keys of the span up to their own, keys the queries from their own on.
+  const int64_t from = queries ? place.span_first : place.first,
+                to = queries ? place.first + kTile : place.span_end;
+#pragma unroll 1
+  for (int64_t first = from; first < to; first += kTile) {
+    block.load_other(first, !queries);
+    mma::C pairs[kTile / 8];
+#pragma unroll
+    for (int n = 0; n < kTile / 8; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        pairs[n].part[i] = queries ? column[i / 2] : memory.other_column[n * 8 + 2 * t + i % 2];
+    times_other<D>(pairs, own_y, memory.other_y);
+    if (first == place.first) mask_pairs(pairs, !queries);
+    if (queries) {  // of which the first see few keys, so that little is left of large parts
+      times_pairs<R, true>(dphi, pairs, memory.other_phi);
+      continue;
+    }
+    times_pairs<R, false>(dphi, pairs, memory.other_phi);
+#pragma unroll
+    for (auto& pair : pairs) pair = {};
+    times_other<R>(pairs, own_phi, memory.other_phi);
+    if (first == place.first) mask_pairs(pairs, true);
+    times_pairs<D, false>(dy, pairs, memory.other_y);
+  }
+  put_gradient<R, kTurned>(own_x, dphi, task.x.map, memory.turn + warp * 16);
+  write_rows<Tiles::kWidth>(own_x, rows_of(given.dx, place.b, place.h), here, place.span_end,
+                            task.x.width);
+  if (queries) return;
+  put_product<D>(own_y, dy, 1, 1);
+  write_rows<D>(own_y, rows_of(given.dy, place.b, place.h), here, place.span_end, task.depth);
+}
+
+dim3 blocks_of(const CausalFeatures& task) {
+  return {static_cast<unsigned>((task.x.tokens + kTile - 1) / kTile),
+          static_cast<unsigned>(task.batch * task.heads)};
+}
+
+// Calls body with R, D and whether features are turned as constants.
+template <class F>
+void with_shape(const CausalFeatures& task, const F& body) {
+  if (task.shape.depth == 128)
+    body.template operator()<128, 128, false>();
+  else if (task.x.turns)
+    body.template operator()<128, 64, true>();
+  else
+    body.template operator()<64, 64, false>();
+}
+
+}  // namespace
+
+void causal_read_cuda(const CausalRead& task, void* stream) noexcept {
+  with_shape(task.features, [&]<int R, int D, bool kTurned>() {
+    launch(read<R, D, kTurned>, blocks_of(task.features), kReadThreads,
+           Memory<R, D, kTurned>::kBytes, stream, task);
+  });
+}
+
+void causal_gradient_cuda(const CausalGradient& task, void* stream) noexcept {
+  with_shape(task.features, [&]<int R, int D, bool kTurned>() {
+    launch(gradient<R, D, kTurned>, blocks_of(task.features), kReadThreads,
+           Memory<R, D, kTurned>::kBytes, stream, task);
+  });
+}
+
+}  // namespace longbow::kernels

@@ -1,0 +1,109 @@
+#pragma once
+// Features by number, formed on the way from global to shared memory, and their products with sums.
+#ifdef __CUDACC__
+#include "longbow/kernels/cuda/feature_tiles.h"
+
+namespace longbow::kernels {
+
+constexpr int kReadThreads = 128;  // of a block in which each of four warps owns 16 tokens
+
+__device__ inline float mapped(FeatureMap map, float x) {
+  switch (map) {
+    case FeatureMap::relu:
+      return x < 0 ? 0 : x;
+    case FeatureMap::elu:
+      return x > 0 ? x + 1 : __expf(x);
+    case FeatureMap::square:
+      return x * x;
+    case FeatureMap::exp:
+      return x > 35 ? __expf(35) : __expf(x);
+    default:
+      return x;
+  }
+}
+__device__ inline float slope(FeatureMap map, float x) {
+  switch (map) {
+    case FeatureMap::relu:
+      return x > 0 ? 1 : 0;
+    case FeatureMap::elu:
+      return x > 0 ? 1 : __expf(x);
+    case FeatureMap::square:
+      return 2 * x;
+    case FeatureMap::exp:
+      return x > 35 ? 0 : __expf(x);
+    default:
+      return 1;
+  }
+}
+
+// What the features of token n are multiplied by.
+template <bool kTurned>
+__device__ inline float2 turn_of(const Features& x, int64_t b, int64_t n, int64_t end) {
+  if (n >= end || (x.keep && !x.keep[b * x.tokens + n])) return {0, 0};
+  if constexpr (!kTurned) return {1, 0};
+  return reinterpret_cast<const float2*>(x.turns + b * x.turns_batch)[n];
+}
+
+// Rows of x on their way to features. A token without any counts as 0, so that nothing it holds
+// is read.
+template <int R, bool kTurned, int kThreads>
+struct FeatureStage {
+  static constexpr int kWidth = kTurned ? R / 2 : R;
+  using Rows = Stage<kWidth, kThreads>;
+  Rows x;
+  float2 turn[Rows::kPacks];
+
+  __device__ void load(const Features& from, const Span& span, int64_t first) {
+    x.load(rows_of(from.x, span.b, span.h), first, span.end, from.width);
+#pragma unroll
+    for (int i = 0; i < Rows::kPacks; ++i) {
+      turn[i] = turn_of<kTurned>(from, span.b, first + Rows::row(i), span.end);
+      if (turn[i].x == 0 && turn[i].y == 0) x.pack[i] = {0, 0, 0, 0};
+      if (Rows::channel(i) >= from.width) turn[i] = {0, 0};
+    }
+  }
+  __device__ void store(FeatureMap map, Number* phi) const {
+#pragma unroll
+    for (int i = 0; i < Rows::kPacks; ++i) {
+      float y[8], part[8];
+      spread(x.pack[i], y);
+#pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        y[j] = mapped(map, y[j]);
+        part[j] = y[j] * turn[i].x;
+      }
+      Rows::put(phi, mma::padded(R), i, packed(part));
+      if constexpr (kTurned) {
+#pragma unroll
+        for (int j = 0; j < 8; ++j) part[j] = y[j] * turn[i].y;
+        Rows::put(phi + kWidth, mma::padded(R), i, packed(part));
+      }
+    }
+  }
+};
+
+// [16, D] += phi [16, R] S.
+template <int R, int D>
+__device__ inline void times_sums(mma::C (&out)[D / 8], const Number* phi,
+                                  const SplitSums<R, D>& sums) {
+#pragma unroll 4
+  for (int k = 0; k < R; k += 16) {
+    const mma::A a = mma::a_of_rows(phi + k, mma::padded(R));
+#pragma unroll
+    for (int n = 0; n < D / 16; ++n)
+#pragma unroll
+      for (const Number* part : {sums.high, sums.low}) {
+        const mma::TwoB b = mma::b_of_rows(part + k * sums.kStride + n * 16, sums.kStride);
+        mma::multiply<Number>(out[2 * n], a, b.tile[0]);
+        mma::multiply<Number>(out[2 * n + 1], a, b.tile[1]);
+      }
+  }
+}
+
+template <int R>
+__device__ inline void fill_last(float* z, const float* sums, int row) {
+  for (int r = static_cast<int>(threadIdx.x); r < R; r += kReadThreads) z[r] = sums[r * row];
+}
+
+}  // namespace longbow::kernels
+#endif
