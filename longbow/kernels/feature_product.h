@@ -37,8 +37,29 @@ constexpr FeatureShape feature_shape(int64_t width, bool turned, int64_t depth) 
   const int64_t padded = wider <= 64 ? 64 : 128;
   return {turned ? 2 * padded : padded, padded};
 }
-// Tokens of a span, so that all spans of `groups` heads fill a large GPU.
-int64_t feature_span(int64_t tokens, int64_t groups) noexcept;
+// Tokens of a span where blocks walk over `tile` tokens at a time and a multiprocessor holds
+// `resident` of them: such that blocks are done at about the same time on a large GPU, counting
+// what each reads before its first tokens as much as a tile.
+constexpr int64_t feature_span(int64_t tokens, int64_t groups, int64_t resident,
+                               int64_t tile = 64) noexcept {
+  constexpr int64_t kMultiprocessors = 132, kMostSpans = 64;
+  const int64_t tiles = (tokens + tile - 1) / tile, slots = kMultiprocessors * resident;
+  int64_t best = tiles, least = 0;
+  for (int64_t spans = 1; spans <= kMostSpans && spans <= tiles; ++spans) {
+    const int64_t length = (tiles + spans - 1) / spans,
+                  time = (groups * spans + slots - 1) / slots * (length + 1);
+    if (spans == 1 || time < least) {
+      least = time;
+      best = length;
+    }
+  }
+  return best * tile;
+}
+
+constexpr int64_t feature_sums_span(const FeatureShape& shape, int64_t tokens,
+                                    int64_t groups) noexcept {
+  return feature_span(tokens, groups, shape.depth == 128 ? 1 : shape.features == 64 ? 4 : 2);
+}
 
 // sums[b h, span] = sum over its tokens of phi(x) [scale value, column].
 struct FeatureSums {
@@ -68,9 +89,10 @@ struct FeatureRead {
   const float* sums;  // [B H, R, D + 4]
   ByHead out;
   float* inverse;  // [B, H, tokens]
-  int64_t batch, heads, depth, span;
+  int64_t batch, heads, depth;
   bool normalised;
   float added, least;
+  int64_t span = 0;  // set by the launcher
 };
 
 // From dphi_i = S y_i + column_i z to the gradient of x. Of the keys, S and z are the gradients of
@@ -85,7 +107,8 @@ struct FeatureGradient {
   const float* inverse;  // [B, H, tokens], or null for keys
   ByHead dx, dy;
   float* column;  // [B, H, tokens]
-  int64_t batch, heads, depth, span;
+  int64_t batch, heads, depth;
+  int64_t span = 0;  // set by the launcher
 };
 
 // Under a causal mask, of as many queries as keys: the sums are those before or after each span,

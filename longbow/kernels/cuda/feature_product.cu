@@ -104,12 +104,20 @@ __global__ void fold(FeatureFold task) {
   }
 }
 
+// Blocks of the passes that read sums on a multiprocessor: by registers, or by the tables.
+template <int R, int D>
+constexpr int kReaders = D == 128  ? 1
+                         : R == 64 ? 4
+                                   : 3;
+template <int D>
+constexpr int kGradients = D == 128 ? 1 : 3;
+
 template <int R, int D>
 constexpr size_t kReadBytes = sizeof(Number) * (SplitSums<R, D>::kNumbers + kTile * padded(R)) +
                               sizeof(float) * R;
 
 template <int R, int D, bool kTurned>
-__global__ void __launch_bounds__(kReadThreads) read(FeatureRead task) {
+__global__ void __launch_bounds__(kReadThreads, kReaders<R, D>) read(FeatureRead task) {
   extern __shared__ __align__(16) unsigned char shared[];
   const SplitSums<R, D> sums(reinterpret_cast<Number*>(shared));
   auto* phi = sums.high + sums.kNumbers;
@@ -257,7 +265,7 @@ __device__ void put_column(float* column, const Number* phi, const Number* y,
 }
 
 template <int R, int D, bool kTurned>
-__global__ void __launch_bounds__(kReadThreads) gradient(FeatureGradient task) {
+__global__ void __launch_bounds__(kReadThreads, kGradients<D>) gradient(FeatureGradient task) {
   extern __shared__ __align__(16) unsigned char shared[];
   using Memory = GradientMemory<R, D, kTurned>;
   const Memory memory(shared);
@@ -312,6 +320,11 @@ dim3 blocks_of(const Task& task) {
   return {static_cast<unsigned>((task.x.tokens + task.span - 1) / task.span),
           static_cast<unsigned>(task.batch * task.heads)};
 }
+template <class Task>
+Task with_span(Task task, int resident) {
+  task.span = feature_span(task.x.tokens, task.batch * task.heads, resident);
+  return task;
+}
 
 // Calls body with R, D and whether features are turned as constants.
 template <class F>
@@ -324,13 +337,6 @@ void with_shape(const FeatureShape& shape, bool turned, const F& body) {
 }
 
 }  // namespace
-
-int64_t feature_span(int64_t tokens, int64_t groups) noexcept {
-  constexpr int64_t kBlocks = 528;  // four for each multiprocessor of a large GPU
-  const int64_t spans = groups < kBlocks ? (kBlocks + groups - 1) / groups : 1;
-  const int64_t tiles = (tokens + kTile - 1) / kTile;
-  return (tiles + spans - 1) / spans * kTile;
-}
 
 void feature_sums_cuda(const FeatureSums& task, void* stream) noexcept {
   with_shape(task.shape, task.x.turns, [&]<int R, int D, bool kTurned>() {
@@ -345,14 +351,16 @@ void feature_fold_cuda(const FeatureFold& task, void* stream) noexcept {
   launch(fold, static_cast<unsigned>(blocks < kMost ? blocks : kMost), kThreads, 0, stream, task);
 }
 
-void feature_read_cuda(const FeatureRead& task, void* stream) noexcept {
-  with_shape(task.shape, task.x.turns, [&]<int R, int D, bool kTurned>() {
+void feature_read_cuda(const FeatureRead& given, void* stream) noexcept {
+  with_shape(given.shape, given.x.turns, [&]<int R, int D, bool kTurned>() {
+    const auto task = with_span(given, kReaders<R, D>);
     launch(read<R, D, kTurned>, blocks_of(task), kReadThreads, kReadBytes<R, D>, stream, task);
   });
 }
 
-void feature_gradient_cuda(const FeatureGradient& task, void* stream) noexcept {
-  with_shape(task.shape, task.x.turns, [&]<int R, int D, bool kTurned>() {
+void feature_gradient_cuda(const FeatureGradient& given, void* stream) noexcept {
+  with_shape(given.shape, given.x.turns, [&]<int R, int D, bool kTurned>() {
+    const auto task = with_span(given, kGradients<D>);
     launch(gradient<R, D, kTurned>, blocks_of(task), kReadThreads,
            GradientMemory<R, D, kTurned>::kBytes, stream, task);
   });

@@ -44,14 +44,12 @@ struct Sides {
 
 constexpr int64_t kCausalSpan = 256;
 
-int64_t span_of(const Tensor& x, const FeatureProduct& how) {
-  return how.causal ? kCausalSpan : kernels::feature_span(x.size(2), x.size(0) * x.size(1));
-}
-
 // The sums of phi(x) [scale value, column]: over all tokens, or those before or after each span.
 Tensor summed(const kernels::FeatureShape& shape, const kernels::Features& x, const Tensor& value,
-              const Tensor& scale, const Tensor& column, int64_t span, kernels::FoldOrder order) {
+              const Tensor& scale, const Tensor& column, kernels::FoldOrder order) {
+  const bool all = order == kernels::FoldOrder::all;
   const int64_t batch = value.size(0), heads = value.size(1), groups = batch * heads,
+                span = all ? kernels::feature_sums_span(shape, x.tokens, groups) : kCausalSpan,
                 spans = (x.tokens + span - 1) / span;
   const auto stream = c10::cuda::getCurrentCUDAStream().stream();
   auto parts = at::empty({groups, spans, shape.size()}, value.options().dtype(at::kFloat));
@@ -67,7 +65,6 @@ Tensor summed(const kernels::FeatureShape& shape, const kernels::Features& x, co
                               .span = span},
                              stream);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
-  const bool all = order == kernels::FoldOrder::all;
   if (all && spans == 1) return parts;
   auto sums = all ? at::empty({groups, shape.size()}, parts.options()) : parts;
   kernels::feature_fold_cuda({.order = order,
@@ -95,8 +92,8 @@ Three forward(const Tensor& given_q, const Tensor& given_k, const Tensor& given_
   const Sides sides(how);
   const auto shape = kernels::feature_shape(q.size(3), how.query_turns.defined(), v.size(3));
   const auto keys = sides.keys(k, how), queries = sides.queries(q, how);
-  const auto sums = summed(shape, keys, v, {}, {}, span_of(k, how),
-                           causal ? kernels::FoldOrder::before : kernels::FoldOrder::all);
+  const auto sums =
+      summed(shape, keys, v, {}, {}, causal ? kernels::FoldOrder::before : kernels::FoldOrder::all);
   auto out = empty_by_head(q, v.size(3));
   auto inverse = at::empty({q.size(0), q.size(1), q.size(2)}, sums.options());
   const auto stream = c10::cuda::getCurrentCUDAStream().stream();
@@ -129,7 +126,6 @@ Three forward(const Tensor& given_q, const Tensor& given_k, const Tensor& given_
                                 .batch = q.size(0),
                                 .heads = q.size(1),
                                 .depth = v.size(3),
-                                .span = span_of(q, how),
                                 .normalised = how.normalised,
                                 .added = added,
                                 .least = least},
@@ -156,20 +152,17 @@ Three backward_of_all(const Tensor& g, const Tensor& q, const Tensor& k, const T
                                    .column = column.mutable_data_ptr<float>(),
                                    .batch = q.size(0),
                                    .heads = q.size(1),
-                                   .depth = v.size(3),
-                                   .span = span_of(q, how)};
+                                   .depth = v.size(3)};
   const auto stream = c10::cuda::getCurrentCUDAStream().stream();
   kernels::feature_gradient_cuda(task, stream);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
-  const auto dsums =
-      summed(shape, task.x, g, inverse, column, span_of(q, how), kernels::FoldOrder::all);
+  const auto dsums = summed(shape, task.x, g, inverse, column, kernels::FoldOrder::all);
   task.x = sides.keys(k, how);
   task.sums = dsums.const_data_ptr<float>();
   task.y = by_head(v);
   task.inverse = nullptr;
   task.dx = by_head(dk);
   task.dy = by_head(dv);
-  task.span = span_of(k, how);
   kernels::feature_gradient_cuda(task, stream);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
   return {dq, dk, dv};
@@ -203,8 +196,7 @@ Three backward_of_causal(const Tensor& g, const Tensor& q, const Tensor& k, cons
                                  .column = column.mutable_data_ptr<float>()},
                                 stream);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
-  const auto dsums =
-      summed(shape, queries, g, inverse, column, kCausalSpan, kernels::FoldOrder::after);
+  const auto dsums = summed(shape, queries, g, inverse, column, kernels::FoldOrder::after);
   features.x = keys;
   features.other = queries;
   features.y = by_head(v);

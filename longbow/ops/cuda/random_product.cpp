@@ -17,8 +17,20 @@ using at::Tensor;
 int64_t spans_of(const Tensor& x, int64_t span) {
   return (x.size(2) + span - 1) / span;
 }
-int64_t span_of(const Tensor& x) {
-  return kernels::feature_span(x.size(2), x.size(0) * x.size(1));
+// Of the passes over x: how many blocks a multiprocessor holds is for them to know.
+int64_t peaks_span(const Tensor& x) {
+  return kernels::feature_span(x.size(2), x.size(0) * x.size(1), 4);
+}
+int64_t sums_span(const Tensor& x, const kernels::RandomShape& shape) {
+  const int64_t rows = shape.sets == 1 ? 128 : 64;  // of a block
+  return kernels::feature_span(x.size(2),
+                               x.size(0) * x.size(1) * ((shape.projections + rows - 1) / rows), 2);
+}
+int64_t read_span(const Tensor& x) {
+  return kernels::feature_span(x.size(2), x.size(0) * x.size(1), 2);
+}
+int64_t gradient_span(const Tensor& x) {
+  return kernels::feature_span(x.size(2), x.size(0) * x.size(1), 1, 128);
 }
 
 // What the backward pass needs, one behind the other in one tensor.
@@ -32,7 +44,7 @@ struct Kept {
         offset(inverse + q.size(0) * q.size(1) * q.size(2)),
         peaks(offset + (shape.sets == 1 ? offset - inverse : 0)) {
     const int64_t end =
-        peaks + (shape.sets == 1 ? q.size(0) * q.size(1) * spans_of(k, span_of(k)) : 0);
+        peaks + (shape.sets == 1 ? q.size(0) * q.size(1) * spans_of(k, peaks_span(k)) : 0);
     size_ = end;
   }
   Kept& allocated(const Tensor& like) {
@@ -104,7 +116,7 @@ struct Sides {
     if (keep.defined()) x.keep = keep.const_data_ptr<bool>();
     if (how.map == RandomMap::exponential) {
       x.peaks = kept.at(kept.peaks);
-      x.peak_spans = spans_of(k, span_of(k));
+      x.peak_spans = spans_of(k, peaks_span(k));
     }
     return x;
   }
@@ -113,7 +125,7 @@ struct Sides {
 // to = sum of phi(x) [scale value, column] over all tokens.
 void sum_up(const kernels::RandomShape& shape, const kernels::RandomFeatures& x,
             const Tensor& value, const float* scale, const float* column, float* to) {
-  const int64_t batch = value.size(0), heads = value.size(1), span = span_of(value),
+  const int64_t batch = value.size(0), heads = value.size(1), span = sums_span(value, shape),
                 spans = spans_of(value, span);
   const auto stream = c10::cuda::getCurrentCUDAStream().stream();
   Tensor parts;
@@ -164,7 +176,7 @@ RandomForward forward(const Tensor& given_q, const Tensor& given_k, const Tensor
                                 .peaks = kept.at(kept.peaks),
                                 .batch = k.size(0),
                                 .heads = k.size(1),
-                                .span = span_of(k)},
+                                .span = peaks_span(k)},
                                stream);
     C10_CUDA_KERNEL_LAUNCH_CHECK();
   }
@@ -180,7 +192,7 @@ RandomForward forward(const Tensor& given_q, const Tensor& given_k, const Tensor
        .batch = q.size(0),
        .heads = q.size(1),
        .depth = v.size(3),
-       .span = span_of(q),
+       .span = read_span(q),
        .least = static_cast<float>(kLeastWeights),
        .least_of = sides.least.defined() ? sides.least.const_data_ptr<float>() : nullptr},
       stream);
@@ -213,8 +225,9 @@ RandomBackward backward(const Tensor& given_g, const Tensor& given_q, const Tens
   const int64_t batch = q.size(0), heads = q.size(1), groups = batch * heads;
   const auto numbers = q.options().dtype(at::kFloat);
   const auto parts_of_sigma = [&](const Tensor& x) {
-    return has_sigma ? at::empty({groups, spans_of(x, span_of(x)), sides.shape.depth}, numbers)
-                     : Tensor();
+    return has_sigma
+               ? at::empty({groups, spans_of(x, gradient_span(x)), sides.shape.depth}, numbers)
+               : Tensor();
   };
   auto dq = empty_by_head(q, q.size(3)), dk = empty_by_head(k, k.size(3)),
        dv = empty_by_head(v, v.size(3));
@@ -237,7 +250,7 @@ RandomBackward backward(const Tensor& given_g, const Tensor& given_q, const Tens
       .batch = batch,
       .heads = heads,
       .depth = v.size(3),
-      .span = span_of(q)};
+      .span = gradient_span(q)};
   kernels::random_gradient_cuda(task, stream);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
   sum_up(sides.shape, task.x, g, task.inverse, task.column, dsums.mutable_data_ptr<float>());
@@ -248,7 +261,7 @@ RandomBackward backward(const Tensor& given_g, const Tensor& given_q, const Tens
   task.dx = by_head(dk);
   task.dy = by_head(dv);
   task.dsigma = has_sigma ? dsigma_k.mutable_data_ptr<float>() : nullptr;
-  task.span = span_of(k);
+  task.span = gradient_span(k);
   kernels::random_gradient_cuda(task, stream);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
   return {dq, dk, dv,
