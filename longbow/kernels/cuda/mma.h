@@ -135,6 +135,13 @@ __device__ inline A a_of(const C& left, const C& right) {
            pack<T>(right.part[0], right.part[1]), pack<T>(right.part[2], right.part[3])}};
 }
 
+// 2^x; 0 for -infinity and where the result would be denormal.
+__device__ inline float power_of_two(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;\n" : "=f"(y) : "f"(x));
+  return y;
+}
+
 // 16 bytes from global to shared memory without waiting; zeros where they are not `there`, and then
 // nothing is read.
 __device__ inline void copy_async(void* to, const void* from, bool there) {

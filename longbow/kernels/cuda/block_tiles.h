@@ -1,0 +1,306 @@
+#pragma once
+// How the kernels of block_softmax walk over lists of blocks. The threads of a CUDA block hold the
+// tokens of one tile; the tokens that these may meet pass by in tiles of 64 slots, which are copied
+// to shared memory one tile ahead.
+#ifdef __CUDACC__
+#include <climits>
+#include <cstdint>
+
+#include "longbow/kernels/block_softmax.h"
+#include "longbow/kernels/cuda/mma.h"
+#include "longbow/kernels/philox_rounds.h"
+
+namespace longbow::kernels::blocks {
+
+constexpr int kTile = 64, kMostThreads = 128, kMostWarps = kMostThreads / 32;
+constexpr int kNobody = INT_MIN;  // the group of a slot without a token
+constexpr float kLog2E = 1.4426950408889634f;
+
+// Which of the B H heads, and which of its tiles.
+struct HeadPlace {
+  int64_t both, batch, head;
+  __device__ HeadPlace(int64_t index, int64_t heads)
+      : both(index), batch(index / heads), head(index % heads) {}
+  template <class T>
+  __device__ const T* of(const PerHead<T>& x) const {
+    return x.data ? x.data + batch * x.batch + head * x.head : nullptr;
+  }
+  template <class T, class Pointer>
+  __device__ auto rows(const StridedRows<Pointer>& x) const {
+    using Result = std::conditional_t<std::is_same_v<Pointer, void*>, T*, const T*>;
+    return static_cast<Result>(x.data) + batch * x.batch + head * x.head;
+  }
+};
+
+// Visibility in 32 bits.
+struct Rule {
+  int back, ahead;
+  bool self, free, by_index, grouped;
+
+  static __device__ int clamped(int64_t x) {
+    return x > INT_MAX ? INT_MAX : x < -INT_MAX ? -INT_MAX : static_cast<int>(x);
+  }
+  __device__ explicit Rule(const BlockSoftmax& task)
+      : back(clamped(task.back)),
+        ahead(clamped(task.ahead)),
+        self(task.self),
+        free(back == INT_MAX && ahead == INT_MAX && self),
+        by_index(!task.query_positions.data && !task.key_positions.data),
+        grouped(task.query_groups.data) {}
+
+  __device__ bool sees(int i, int j) const {
+    const int distance = i - j;
+    return distance <= back && distance >= -ahead && (self || distance != 0);
+  }
+  // Some pair, or every one, of the queries i … and the keys j …, the last ones included.
+  __device__ bool some(int i_first, int i_last, int j_first, int j_last) const {
+    return !by_index || (i_first - j_last <= back && i_last - j_first >= -ahead);
+  }
+  __device__ bool every(int i_first, int i_last, int j_first, int j_last) const {
+    if (grouped || free) return !grouped;
+    return by_index && i_last - j_first <= back && i_first - j_last >= -ahead &&
+           (self || i_last < j_first || j_last < i_first);
+  }
+};
+
+// What visibility asks of tokens.
+struct Tokens {
+  int count;
+  const int64_t *positions, *groups;
+  const bool* keep;
+
+  __device__ int position(int token) const {
+    return positions ? static_cast<int>(positions[token]) : token;
+  }
+  __device__ int group(int token) const {
+    if (keep && !keep[token]) return kNobody;
+    return groups ? static_cast<int>(groups[token]) : 0;
+  }
+};
+
+// A list of `entries` blocks of `block` tokens, cut into tiles: a long block has several, short
+// blocks share one.
+struct Cut {
+  int entries, block, packed, each;
+  __device__ Cut(int listed, int tokens)
+      : entries(listed),
+        block(tokens),
+        packed(tokens < kTile ? kTile / tokens : 1),
+        each((tokens + kTile - 1) / kTile) {}
+  __device__ int tiles() const { return (entries + packed - 1) / packed * each; }
+
+  struct Place {
+    int entry, offset;  // entry -1: no token
+  };
+  __device__ Place place(int tile, int slot) const {
+    if (block >= kTile) {
+      const int offset = tile % each * kTile + slot;
+      return {offset < block ? tile / each : -1, offset};
+    }
+    const int entry = tile * packed + slot / block;
+    return {slot < packed * block && entry < entries ? entry : -1, slot % block};
+  }
+  // The place of slot 0 when the blocks of the list stand beside each other; others follow it.
+  __device__ int64_t column(int tile) const {
+    return block >= kTile ? int64_t{tile / each} * block + tile % each * kTile
+                          : int64_t{tile} * packed * block;
+  }
+};
+
+struct Slots {
+  int token[kTile], position[kTile], group[kTile];
+  int whole[2];  // whether all pairs of 32 slots are visible
+  __device__ bool all_visible() const { return whole[0] && whole[1]; }
+};
+
+// The list of one block, beside the tokens first … last that read it (keys) or are read by it.
+template <bool keys>
+struct Passing {
+  Cut cut;
+  Tokens tokens;
+  const int64_t* entries;
+  int64_t divisor;  // an entry, divided by it, is the number of a block
+  Rule rule;
+  int first, last;
+
+  // Its first token; -1 where there is none.
+  __device__ int start(int entry) const {
+    int64_t number = entries[entry];
+    if (number < 0) return -1;
+    if (divisor > 1) number /= divisor;
+    const int64_t token = number * cut.block;
+    return token < tokens.count ? static_cast<int>(token) : -1;
+  }
+  __device__ bool meets(int tile) const {
+    for (int i = 0; i < cut.packed; ++i) {
+      const auto place = cut.place(tile, i * cut.block);
+      const int from = place.entry < 0 ? -1 : start(place.entry);
+      if (from < 0) continue;
+      const int begin = from + place.offset;
+      const int end = min(min(from + cut.block, begin + kTile), tokens.count);
+      if (begin < end &&
+          (keys ? rule.some(first, last, begin, end - 1) : rule.some(begin, end - 1, first, last)))
+        return true;
+    }
+    return false;
+  }
+  // body(slot, token, place) for every slot, with a token of -1 where there is none.
+  template <class F>
+  __device__ void describe(Slots& slots, int tile, const F& body) const {
+    for (int slot = static_cast<int>(threadIdx.x); slot < kTile; slot += blockDim.x) {
+      const auto place = cut.place(tile, slot);
+      const int from = place.entry < 0 ? -1 : start(place.entry);
+      int token = from < 0 || from + place.offset >= tokens.count ? -1 : from + place.offset;
+      const int group = token < 0 ? kNobody : tokens.group(token);
+      if (group == kNobody) token = -1;
+      slots.token[slot] = token;
+      slots.position[slot] = token < 0 ? 0 : tokens.position(token);
+      slots.group[slot] = group;
+      const bool visible = token >= 0 && (keys ? rule.every(first, last, token, token)
+                                               : rule.every(token, token, first, last));
+      const bool whole = __all_sync(0xffffffffu, visible);
+      if (slot % 32 == 0) slots.whole[slot / 32] = whole;
+      body(slot, token, place);
+    }
+  }
+};
+
+struct Walk {
+  int tile[kMostThreads], count[kMostWarps];
+  Slots slots[3];
+};
+
+// The tiles that are met among as many as there are threads, from `start`, in their order.
+template <bool keys>
+__device__ int found_tiles(Walk& walk, const Passing<keys>& passing, int start, int end) {
+  const int tile = start + static_cast<int>(threadIdx.x), warp = threadIdx.x / 32;
+  const bool met = tile < end && passing.meets(tile);
+  const unsigned all = __ballot_sync(0xffffffffu, met);
+  if (threadIdx.x % 32 == 0) walk.count[warp] = __popc(all);
+  __syncthreads();
+  int place = __popc(all & ((1u << threadIdx.x % 32) - 1)), count = 0;
+  for (int w = 0; w < static_cast<int>(blockDim.x / 32); ++w) {
+    if (w < warp) place += walk.count[w];
+    count += walk.count[w];
+  }
+  if (met) walk.tile[place] = tile;
+  __syncthreads();
+  return count;
+}
+
+// For the tiles begin … end - 1 that are met: describe(stage, tile) fills slots[stage], load(stage,
+// buffer) begins to copy their rows, use(stage, buffer, tile) has them. There are three stages and
+// two buffers. Copies that were begun before have arrived at the first use.
+template <bool keys, class Describe, class Load, class Use>
+__device__ __forceinline__ void each_tile(Walk& walk, const Passing<keys>& passing, int begin,
+                                          int end, const Describe& describe, const Load& load,
+                                          const Use& use) {
+  for (int start = begin; start < end; start += static_cast<int>(blockDim.x)) {
+    const int count = found_tiles(walk, passing, start, end);
+    if (count == 0) continue;
+    describe(0, walk.tile[0]);
+    if (count > 1) describe(1, walk.tile[1]);
+    __syncthreads();
+    load(0, 0);
+    mma::commit_copies();
+    for (int n = 0; n < count; ++n) {
+      if (n + 1 < count) load((n + 1) % 3, (n + 1) % 2);
+      mma::commit_copies();
+      if (n + 2 < count) describe((n + 2) % 3, walk.tile[n + 2]);
+      mma::await_copies<1>();
+      __syncthreads();
+      use(n % 3, n % 2, walk.tile[n]);
+      __syncthreads();
+    }
+  }
+  mma::await_copies<0>();
+  __syncthreads();
+}
+
+// Rows of which token(row) says where they stand; zeros for -1, and behind the width.
+template <int kWidth, class T, class F>
+__device__ __forceinline__ void load_rows(T* to, const T* from, int64_t stride, int rows, int width,
+                                          const F& token) {
+  constexpr int kPacks = kWidth / 8;
+  for (int i = static_cast<int>(threadIdx.x); i < rows * kPacks; i += blockDim.x) {
+    const int row = i / kPacks, column = i % kPacks * 8, at = token(row);
+    const bool there = at >= 0 && column < width;
+    mma::copy_async(to + row * mma::padded(kWidth) + column,
+                    there ? from + at * stride + column : from, there);
+  }
+}
+
+// Rows of one warp, of which the first `rows` exist: rounded, laid out in shared memory that this
+// warp alone uses, and stored 16 bytes at a time.
+template <class T, int kWidth, int kRows>
+__device__ __forceinline__ void store_rows(const mma::C (&sums)[kRows][kWidth / 8],
+                                           const float (&factor)[kRows][2], T* room, T* to,
+                                           int64_t stride, int rows, int width) {
+  constexpr int kStride = mma::padded(kWidth), kPacks = kWidth / 8;
+  const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+#pragma unroll
+  for (int m = 0; m < kRows; ++m)
+#pragma unroll
+    for (int n = 0; n < kWidth / 8; ++n)
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        *reinterpret_cast<uint32_t*>(room + (m * 16 + half * 8 + g) * kStride + n * 8 + 2 * t) =
+            mma::pack<T>(sums[m][n].part[2 * half] * factor[m][half],
+                         sums[m][n].part[2 * half + 1] * factor[m][half]);
+  __syncwarp();
+  for (int i = lane; i < kRows * 16 * kPacks; i += 32) {
+    const int row = i / kPacks, column = i % kPacks * 8;
+    if (row < rows && column < width)
+      *reinterpret_cast<uint4*>(to + row * stride + column) =
+          *reinterpret_cast<const uint4*>(room + row * kStride + column);
+  }
+}
+
+// Which weights stay, by their place in [B, H, U, query_block, S key_block].
+struct Dropped {
+  bool some;
+  int64_t seed, step;
+  uint64_t site;
+  float rate, factor;
+
+  __device__ explicit Dropped(const BlockSoftmax& task)
+      : some(task.key),
+        seed(task.key ? task.key[0] : 0),
+        step(task.key ? task.key[1] : 0),
+        site(task.site),
+        rate(static_cast<float>(task.rate)),
+        factor(static_cast<float>(1 / (1 - task.rate))) {}
+
+  __device__ Philox4 drawn(int64_t index) const { return philox_site(seed, step, site, index / 4); }
+  __device__ bool stays(const Philox4& four, int word) const {
+    const uint32_t low = word % 2 ? four.word[1] : four.word[0],
+                   high = word % 2 ? four.word[3] : four.word[2];
+    return philox_unit(word < 2 ? low : high) >= rate;
+  }
+  __device__ bool stays(int64_t index) const {
+    return stays(drawn(index), static_cast<int>(index % 4));
+  }
+  // Of two neighbours.
+  __device__ void stay(int64_t index, bool (&two)[2]) const {
+    const int word = static_cast<int>(index % 4);
+    const auto four = drawn(index);
+    two[0] = stays(four, word);
+    two[1] = word < 3 ? stays(four, word + 1) : stays(index + 1);
+  }
+};
+
+// Calls body with the type, and the widths rounded up, as constants.
+template <class F>
+void with_shape(const BlockSoftmax& task, const F& body) {
+  const int64_t width = task.width > task.value_width ? task.width : task.value_width;
+  const auto with_width = [&]<class T>() {
+    if (width <= 32) return body.template operator()<T, 32>();
+    if (width <= 64) return body.template operator()<T, 64>();
+    body.template operator()<T, 128>();
+  };
+  if (task.type == Element::bfloat16) return with_width.template operator()<__nv_bfloat16>();
+  with_width.template operator()<__half>();
+}
+
+}  // namespace longbow::kernels::blocks
+#endif

@@ -1,0 +1,41 @@
+#include "longbow/ops/block_rule.h"
+
+#include <ATen/core/ivalue.h>
+
+namespace longbow {
+
+using at::Tensor;
+
+PackedRule packed(const BlockRule& rule) {
+  const auto& [pairs, visibility, dropped] = rule;
+  OptionalTensors tensors;
+  for (const auto& tensor :
+       {pairs.columns, visibility.keep, visibility.query_positions, visibility.key_positions,
+        visibility.query_groups, visibility.key_groups, dropped.key})
+    tensors.push_back(tensor.defined() ? std::optional(tensor) : std::nullopt);
+  return {tensors,
+          {pairs.query_block, pairs.key_block, visibility.back, visibility.ahead, visibility.self,
+           static_cast<int64_t>(dropped.site)},
+          dropped.rate};
+}
+
+BlockRule unpacked(const OptionalTensors& tensors, at::IntArrayRef numbers, double rate) {
+  TORCH_CHECK(tensors.size() == 7 && numbers.size() == 6, "block_softmax: a rule of ",
+              tensors.size(), " tensors and ", numbers.size(), " numbers, but needs 7 and 6");
+  const auto at = [&](size_t i) {
+    const std::optional<Tensor> tensor = tensors[i];
+    return tensor.value_or(Tensor());
+  };
+  return {.pairs = {numbers[0], numbers[1], at(0)},
+          .visibility = {.back = numbers[2],
+                         .ahead = numbers[3],
+                         .self = numbers[4] != 0,
+                         .keep = at(1),
+                         .query_positions = at(2),
+                         .key_positions = at(3),
+                         .query_groups = at(4),
+                         .key_groups = at(5)},
+          .dropped = {at(6), static_cast<uint64_t>(numbers[5]), rate}};
+}
+
+}  // namespace longbow

@@ -1,0 +1,153 @@
+#include "longbow/ops/block_softmax_formula.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "longbow/ops/philox.h"
+
+namespace longbow {
+namespace {
+
+using at::Tensor;
+
+// Tokens [B, H, N, D] in blocks, of which the last is filled up with zeros: [B, H, U, block, D].
+Tensor in_blocks(const Tensor& x, int64_t block) {
+  const int64_t n = x.size(2), missing = (block - n % block) % block;
+  return at::constant_pad_nd(x, {0, 0, 0, missing}).unflatten(2, {-1, block});
+}
+Tensor together(const Tensor& x, int64_t tokens) {
+  return x.flatten(2, 3).narrow(2, 0, tokens);
+}
+
+// The listed blocks of keys beside each other, and back.
+struct Listed {
+  int64_t block;
+  Tensor columns;  // [b, h, U, S], no negative ones
+
+  // For tensors with b' batches and h' heads: [b' h' U S], rows of [b' h' blocks, ...].
+  Tensor rows(int64_t batch, int64_t heads, int64_t blocks) const {
+    const auto all = columns.expand({batch, heads, -1, -1});
+    return (all + at::arange(batch * heads, columns.options()).view({batch, heads, 1, 1}) * blocks)
+        .flatten();
+  }
+  // [b', h', M, D] -> [b', h', U, S block, D]; b' and h' are 1 or those of the columns, or the
+  // columns have 1.
+  Tensor gathered(const Tensor& x) const {
+    const int64_t b = std::max(x.size(0), columns.size(0)),
+                  h = std::max(x.size(1), columns.size(1));
+    const auto blocks = in_blocks(x.expand({b, h, -1, -1}), block);
+    return blocks.flatten(0, 2)
+        .index_select(0, rows(b, h, blocks.size(2)))
+        .view({b, h, columns.size(2), columns.size(3) * block, x.size(3)});
+  }
+  // The sum of gathered rows by where they came from, for x of these sizes: [B, H, M, D].
+  Tensor scattered(const Tensor& rows_of_tiles, at::IntArrayRef sizes) const {
+    const int64_t b = sizes[0], h = sizes[1], m = sizes[2], d = sizes[3];
+    const int64_t blocks = (m + block - 1) / block;
+    return at::zeros({b * h * blocks, block, d}, rows_of_tiles.options())
+        .index_add_(0, rows(b, h, blocks), rows_of_tiles.reshape({-1, block, d}))
+        .view({b, h, blocks * block, d})
+        .narrow(2, 0, m);
+  }
+};
+
+struct Plan : BlockRule {
+  explicit Plan(const BlockRule& rule) : BlockRule(rule) {}
+
+  Listed listed() const { return {pairs.key_block, pairs.columns.clamp_min(0)}; }
+  // [.., N] or [.., M] as [.., U, query_block, 1] and [.., U, 1, S key_block].
+  Tensor of_queries(const Tensor& x) const { return in_blocks(x.unsqueeze(-1), pairs.query_block); }
+  Tensor of_keys(const Tensor& x) const {
+    return listed().gathered(x.unsqueeze(-1)).transpose(-2, -1);
+  }
+  Tensor numbered(int64_t tokens) const {
+    return at::arange(tokens, pairs.columns.options()).view({1, 1, tokens});
+  }
+
+  // [b, h, U, query_block or 1, S key_block] bool.
+  Tensor visible(int64_t n, int64_t m) const {
+    const auto& rule = visibility;
+    const auto offset = at::arange(pairs.key_block, pairs.columns.options());
+    const auto index = (pairs.columns.unsqueeze(-1) * pairs.key_block + offset).flatten(-2);
+    auto seen = (index >= 0).logical_and(index < m).unsqueeze(-2);  // [b, h, U, 1, S key_block]
+    if (rule.keep.defined()) seen = seen.logical_and(of_keys(rule.keep));
+    if (rule.query_groups.defined())
+      seen = seen.logical_and(of_queries(rule.query_groups) == of_keys(rule.key_groups));
+    if (rule.back == Visibility::kAll && rule.ahead == Visibility::kAll && rule.self) return seen;
+    const auto i = of_queries(rule.query_positions.defined() ? rule.query_positions : numbered(n));
+    const auto j = rule.key_positions.defined() ? of_keys(rule.key_positions) : index.unsqueeze(-2);
+    const auto distance = i - j;
+    if (rule.back != Visibility::kAll) seen = seen.logical_and(distance <= rule.back);
+    if (rule.ahead != Visibility::kAll) seen = seen.logical_and(distance >= -rule.ahead);
+    return rule.self ? seen : seen.logical_and(distance != 0);
+  }
+  // Of visible pairs; -infinity for others. [B, H, U, query_block, S key_block].
+  Tensor scores(const Tensor& queries, const Tensor& keys, const Tensor& bias, int64_t n,
+                int64_t m) const {
+    const auto type = queries.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+    auto s = queries.matmul(keys.transpose(-2, -1)).to(type);
+    if (bias.defined()) s = s + bias;
+    return s.masked_fill_(visible(n, m).logical_not(), -std::numeric_limits<double>::infinity());
+  }
+  // 1 / (1 - rate) where a weight stays, 0 where not; undefined when none is dropped.
+  Tensor kept(const Tensor& weights) const {
+    if (dropped.rate == 0) return {};
+    return philox_uniform(dropped.key, dropped.site, weights.sizes())
+        .ge(dropped.rate)
+        .to(weights.scalar_type())
+        .mul_(1 / (1 - dropped.rate));
+  }
+};
+
+// Weights relative to their sum; of rows that see nothing all are zero.
+Tensor weights_of(const Tensor& scores, const Tensor& log_sum) {
+  return (scores - log_sum.masked_fill(log_sum.isneginf(), 0)).exp_();
+}
+
+}  // namespace
+
+std::tuple<Tensor, Tensor> block_softmax_formula(const Tensor& q, const Tensor& k, const Tensor& v,
+                                                 const Tensor& bias, const BlockRule& rule) {
+  const Plan plan(rule);
+  const int64_t n = q.size(2);
+  const auto listed = plan.listed();
+  const auto s =
+      plan.scores(in_blocks(q, plan.pairs.query_block), listed.gathered(k), bias, n, k.size(2));
+  const auto sums = s.logsumexp(-1, true);
+  auto weights = weights_of(s, sums);
+  if (const auto kept = plan.kept(weights); kept.defined()) weights = weights * kept;
+  const auto out = together(weights.to(v.scalar_type()).matmul(listed.gathered(v)), n);
+  return {out, together(sums, n).squeeze(-1)};
+}
+
+// With w the weights and g = d out: dv = w^T g, ds = w (g v^T - sum_j w g v^T + d log_sum).
+std::tuple<Tensor, Tensor, Tensor, Tensor> block_softmax_formula_backward(
+    const BlockSoftmaxPast& past, const BlockRule& rule) {
+  const Plan plan(rule);
+  const auto &q = past.q, &k = past.k, &v = past.v, &bias = past.bias;
+  const int64_t block = plan.pairs.query_block, n = q.size(2);
+  const auto listed = plan.listed();
+  const auto rows = [&](const Tensor& x) { return in_blocks(x.unsqueeze(-1), block); };
+  const auto queries = in_blocks(q, block), keys = listed.gathered(k),
+             g = in_blocks(past.dout, block);
+  const auto weights =
+      weights_of(plan.scores(queries, keys, bias, n, k.size(2)), rows(past.log_sum));
+  const auto type = weights.scalar_type();
+  const auto kept = plan.kept(weights);
+  const auto dv =
+      (kept.defined() ? weights * kept : weights).to(v.scalar_type()).transpose(-2, -1).matmul(g);
+  auto dweights = g.matmul(listed.gathered(v).transpose(-2, -1)).to(type);
+  if (kept.defined()) dweights = dweights * kept;
+  auto shift = -(dweights * weights).sum(-1, true);
+  if (past.dlog_sum.defined()) shift = shift + rows(past.dlog_sum);
+  const auto wide_ds = weights * (dweights + shift);
+  const auto ds = wide_ds.to(q.scalar_type());
+  const auto dk = ds.transpose(-2, -1).matmul(queries);
+  return {together(ds.matmul(keys), n),
+          listed.scattered(dk.to(type), k.sizes()).to(k.scalar_type()),
+          listed.scattered(dv.to(type), v.sizes()).to(v.scalar_type()),
+          past.wants_bias ? wide_ds.sum_to_size(bias.sizes()).to(bias.scalar_type()) : Tensor()};
+}
+
+}  // namespace longbow
