@@ -173,7 +173,7 @@ TEST(BlockSoftmaxCuda, HidesByGroupAndKey) {
   p.visibility.query_positions = numbers({1, kHeads, 150}, 20, 8);
   p.visibility.key_positions = numbers({kBatch, 1, 140}, 20, 9);
   expect_equal(p, "positions that are given");
-  p.visibility.query_positions = {};
+  p.visibility.query_positions = Tensor();
   expect_equal(p, "positions of keys");
   p.visibility = {};
   p.visibility.query_groups = numbers({kBatch, 1, 150}, 3, 10);
