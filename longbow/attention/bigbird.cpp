@@ -74,7 +74,7 @@ class BigBird : public AttentionImpl {
       const Visibility past = {.ahead = 0, .query_positions = inner.positions.unsqueeze(1)};
       const auto read =
           read_blocks(piece.q * scale_, cached.k, cached.v, pairs, past, weighing(), inner);
-      return read.mean().to(piece.v.scalar_type());
+      return read.mean.to(piece.v.scalar_type());
     });
   }
 
@@ -87,7 +87,7 @@ class BigBird : public AttentionImpl {
                               causal_columns(u.unsqueeze(0), context)};
     return read_blocks(heads.q, heads.k, heads.v, pairs, {.ahead = 0, .keep = kept_keys(keep)},
                        weighing(), context)
-        .mean();
+        .mean;
   }
 
   Tensor bidirectional(const Heads& heads, const Tensor& keep, Context& context) const {
@@ -100,7 +100,7 @@ class BigBird : public AttentionImpl {
     const BlockPairs pairs = {w, w, columns(u, blocks, context)};
     const auto y = read_blocks(heads.q, heads.k, heads.v, pairs, {.keep = kept_keys(keep)},
                                weighing(), context)
-                       .mean();
+                       .mean;
     // The first and the last block read all. Where there is one block only, it is written once.
     const auto offset = at::arange(w, options);
     const auto last = ((blocks - 1) * w + offset).masked_fill(blocks <= 1, n);

@@ -44,7 +44,7 @@ PartialSoftmax spread(const PartialSoftmax& read, int64_t n) {
   const auto twice = [&](const Tensor& x) {
     return x.unsqueeze(3).expand({-1, -1, -1, 2, -1}).flatten(2, 3).narrow(2, 0, n);
   };
-  return {twice(read.top), twice(read.total), twice(read.sum)};
+  return read.each(twice);
 }
 
 class H1d : public AttentionImpl {
@@ -73,7 +73,7 @@ class H1d : public AttentionImpl {
       const auto& level = levels[static_cast<size_t>(l)];
       read = spread(read, level.k.size(2)) + read_level(level, l, causal);
     }
-    return read.mean().to(heads.v.scalar_type());
+    return read.mean.to(heads.v.scalar_type());
   }
 
   // A token reads back to the block before its own, and a piece of W tokens is added at a time.
@@ -141,7 +141,7 @@ class H1d : public AttentionImpl {
     const auto rows = [&](const Tensor& x) {
       return x.flatten(2, 3).narrow(2, 0, level.k.size(2));
     };
-    return {rows(read.top), rows(read.total), rows(read.sum)};
+    return read.each(rows);
   }
 
   // In halves of a block, level l - 1 has read what is at most one of its blocks away.

@@ -56,8 +56,8 @@ class Local : public AttentionImpl {
     if (config_.official) return official(heads, context);
     auto read = near(heads, context);
     if (config_.all_read_first) read = read + first_key(heads, context);
-    auto y = read.mean().to(given.v.scalar_type());
-    if (config_.shared_qk) y = at::where(read.total > 0, y, given.v);
+    auto y = read.mean.to(given.v.scalar_type());
+    if (config_.shared_qk) y = at::where(read.saw(), y, given.v);
     if (!config_.first_reads_all || context.mask.causal) return y;
     const auto first = softmax_read(heads.q.narrow(2, 0, 1), heads.k, heads.v,
                                     visible_keys(context.mask.keep), weighing("first"), context);

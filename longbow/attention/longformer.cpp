@@ -64,11 +64,11 @@ class Longformer : public ProjectedMixer {
     const auto heads = near_heads(x, context);
     const auto places = global_places(x, context);  // [B, G], -1 = none
     if (places.size(1) == 0)
-      return merged(near(heads, context.mask.keep, context).mean().to(x.scalar_type()));
+      return merged(near(heads, context.mask.keep, context).mean.to(x.scalar_type()));
     const auto real = real_globals(places, context.mask.keep);
     const auto y = near(heads, without_globals(x, real, places, context.mask.keep), context) +
                    far(heads, places, real, context);
-    return merged(with_global_rows(y.mean().to(x.scalar_type()), x, heads, places, real, context));
+    return merged(with_global_rows(y.mean.to(x.scalar_type()), x, heads, places, real, context));
   }
 
   void open(State& state, int64_t lanes, int64_t capacity, Context&) override {
@@ -151,9 +151,9 @@ class Longformer : public ProjectedMixer {
     visibility.query_positions = visibility.key_positions = order.sorted(step);
     visibility.query_groups = visibility.key_groups = order.sorted(residue);
     if (keep.defined()) visibility.keep = order.sorted(kept_keys(keep));
-    const auto read = read_blocks(order.sorted(heads.q), order.sorted(heads.k),
-                                  order.sorted(heads.v), pairs, visibility, weighing(), context);
-    return {order.in_time(read.top), order.in_time(read.total), order.in_time(read.sum)};
+    return read_blocks(order.sorted(heads.q), order.sorted(heads.k), order.sorted(heads.v), pairs,
+                       visibility, weighing(), context)
+        .each([&](const Tensor& x) { return order.in_time(x); });
   }
 
   PartialSoftmax far(const Heads& heads, const Tensor& places, const Tensor& real,

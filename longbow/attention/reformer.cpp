@@ -141,16 +141,13 @@ class Reformer : public ProjectedMixer {
                           : Tensor();
     const auto part = read_blocks(laid(q), laid(k), laid(values), pairs, visibility, weighing(),
                                   context, bias.defined() ? bias.to(wide(s)) : bias);
-    const auto in_time = [&](const Tensor& x) { return order.in_time(lifted(x)); };
-    return joined(in_time(part.top), in_time(part.total), in_time(part.sum), v);
+    return joined(part.each([&](const Tensor& x) { return order.in_time(lifted(x)); }), v);
   }
 
   // All rounds in one softmax; a token that none of them shows another reads itself.
-  Tensor joined(const Tensor& top, const Tensor& total, const Tensor& sum, const Tensor& v) const {
-    const auto weight = (top - top.amax(2, true)).exp();
-    const auto all = (total * weight).sum(2);
-    const auto y = (sum * weight).sum(2) / all.clamp_min(1);
-    return at::where(all > 0, y, v.to(y.scalar_type())).to(v.scalar_type());
+  static Tensor joined(const PartialSoftmax& rounds, const Tensor& v) {
+    const auto y = (rounds.mean * at::_safe_softmax(rounds.log_sum, 2)).sum(2);
+    return at::where(rounds.saw().any(2), y, v.to(y.scalar_type())).to(v.scalar_type());
   }
 
   template <class Laid>

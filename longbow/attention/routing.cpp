@@ -104,7 +104,7 @@ class Routing : public MixerImpl {
     const int64_t ahead = context.mask.causal ? 0 : config_.local_window;
     return read_window({.q = q * scale_, .k = k, .v = v}, config_.local_window, ahead,
                        weighing(".local"), context)
-        .mean();
+        .mean;
   }
 
   Tensor clustered(const Tensor& q, const Tensor& k, const Tensor& v, Context& context) {

@@ -70,9 +70,9 @@ class Sparse : public AttentionImpl {
     const auto type = given.v.scalar_type();
     if (config_.official && !context.mask.causal) return official(heads, context).to(type);
     if (config_.combine == Combine::merged)
-      return (near(heads, context) + far(heads, context, /*alone=*/false)).mean().to(type);
+      return (near(heads, context) + far(heads, context, /*alone=*/false)).mean.to(type);
     const auto one = [&](const Heads& part, bool is_far) {
-      return (is_far ? far(part, context, /*alone=*/true) : near(part, context)).mean().to(type);
+      return (is_far ? far(part, context, /*alone=*/true) : near(part, context)).mean.to(type);
     };
     if (config_.combine == Combine::layers) return one(heads, layer_ % 2 == 1);
     const int64_t h = heads.q.size(1), half = (h + 1) / 2;
@@ -102,7 +102,7 @@ class Sparse : public AttentionImpl {
   Tensor official(const Heads& heads, Context& context) const {
     Context causal = context;
     causal.mask.causal = true;
-    const auto y = (near(heads, causal) + far(heads, causal, /*alone=*/false)).mean();
+    const auto y = (near(heads, causal) + far(heads, causal, /*alone=*/false)).mean;
     const auto first = softmax_read(heads.q.narrow(2, 0, 1), heads.k, heads.v,
                                     visible_keys(context.mask.keep), weighing("first"), context);
     return at::cat({first.to(y.scalar_type()), y.narrow(2, 1, y.size(2) - 1)}, 2);
@@ -144,9 +144,9 @@ class Sparse : public AttentionImpl {
                                    .self = alone,
                                    .keep = turned(keep.unsqueeze(1).unsqueeze(-1)).squeeze(-1)};
     const auto pairs = near_blocks(rows * stride_, rows, 0, 0, heads.q.device());
-    const auto read = read_blocks(turned(heads.q), turned(heads.k), turned(heads.v), pairs,
-                                  visibility, weighing("far"), context);
-    return {back(read.top), back(read.total), back(read.sum)};
+    return read_blocks(turned(heads.q), turned(heads.k), turned(heads.v), pairs, visibility,
+                       weighing("far"), context)
+        .each(back);
   }
 
   // The last tokens of every block, of each slice of heads its own, beside each other: N / L c
@@ -182,8 +182,9 @@ class Sparse : public AttentionImpl {
     const auto score = (heads.q * heads.k).sum(-1, true).unsqueeze(-1);  // [B, H, N, 1, 1]
     const auto visible = keep.defined() ? keep.view({keep.size(0), 1, -1, 1, 1})
                                         : at::ones({1}, score.options().dtype(at::kBool));
-    const auto read = PartialSoftmax::over(score, visible, heads.v.unsqueeze(-2));
-    return {read.top.squeeze(-2), read.total.squeeze(-2), read.sum.squeeze(-2)};
+    return PartialSoftmax::over(score, visible, heads.v.unsqueeze(-2)).each([](const Tensor& x) {
+      return x.squeeze(-2);
+    });
   }
   // [H, blocks c]: the slice of head h begins (h mod slices + 1) c before the end of a block.
   Tensor summary_places(int64_t heads, int64_t n, const at::TensorOptions& options) const {

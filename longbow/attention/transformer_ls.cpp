@@ -15,6 +15,7 @@
 #include "longbow/nn/layers/past_rows.h"
 #include "longbow/nn/layers/taps.h"
 #include "longbow/nn/softmax/band.h"
+#include "longbow/nn/softmax/blocks.h"
 #include "longbow/nn/softmax/joint_softmax.h"
 
 namespace longbow {
@@ -166,32 +167,38 @@ class TransformerLs : public AttentionImpl {
     return near.each([&](const Tensor& x) { return weighted(pi, x); });
   }
 
-  // A tile is a segment with what stands around it.
+  // A segment reads itself and what stands around it.
   Tensor around(const Heads& heads, const Rows& near, const Rows& first, Context& context) {
     const int64_t n = heads.q.size(2), w = std::min(config_.window, n), others = (n - 1) / w * w;
     const int64_t side = std::min(std::max<int64_t>(w / 2, 1), others);
-    const Band band = {.tokens = n, .tile = w, .back = side, .ahead = side};
     auto far = projected(heads, near, context.mask.keep);
     if (first.k.defined())
       far = far.k.defined() ? Rows{at::cat({first.k, far.k}, 2), at::cat({first.v, far.v}, 2)}
                             : first;
-    return read(heads, near, band, within(n, n), far, {}, context);
+    const auto read =
+        read_blocks(heads.q, near.k, near.v, blocks_around(n, w, side, heads.q.device()),
+                    {.keep = kept_keys(context.mask.keep)}, weighing(), context);
+    return with_far(read, heads.q, far, {}, context).to(near.v.scalar_type());
   }
 
   // Chunks that are over before the last token; those are whole.
   Tensor causal(const Heads& heads, const Rows& near, Context& context) {
     const int64_t n = heads.q.size(2), chunks = config_.rank > 0 ? (n - 1) / chunk_ : 0;
-    const auto band = Band::around(n, last_ - 1, 0);
-    if (chunks == 0) return read(heads, near, band, reach(), {}, {}, context);
+    const auto read =
+        read_window({.q = heads.q, .k = near.k, .v = near.v}, last_ - 1, 0, weighing(), context);
+    if (chunks == 0) return read.mean.to(near.v.scalar_type());
     const auto by_chunk = [&](const Tensor& x) {
       return x.narrow(2, 0, chunks * chunk_).unflatten(2, {chunks, chunk_});
     };
     const auto pi = by_chunk(logits(heads.source)).transpose(-2, -1).softmax(-1);
     const auto far = Rows{heads.k, heads.v}.each(
         [&](const Tensor& x) { return weighted(pi, by_chunk(x)).flatten(2, 3); });
-    const auto own =
-        at::arange(n, heads.q.options().dtype(at::kLong)).floor_divide(chunk_).view({1, 1, n, 1});
-    return read(heads, near, band, reach(), far, chunk_of(far.k.size(2), own) < own, context);
+    // Compared are chunks; a query reads earlier ones than its own.
+    const auto t = at::arange(n, heads.q.options().dtype(at::kLong)).view({1, 1, n});
+    const Visibility earlier = {.ahead = -1,
+                                .query_positions = t.floor_divide(chunk_),
+                                .key_positions = chunk_of(far.k.size(2), t).view({1, 1, -1})};
+    return with_far(read, heads.q, far, earlier, context).to(near.v.scalar_type());
   }
 
   // The chunk that each of the projected rows belongs to.
@@ -199,19 +206,16 @@ class TransformerLs : public AttentionImpl {
     return at::arange(rows, like.options()).floor_divide(config_.rank);
   }
 
-  // `visible` [1, 1, N, R]: which projected rows a query reads; undefined = all.
-  Tensor read(const Heads& heads, const Rows& near, const Band& band, const Reach& sees,
-              const Rows& far, const Tensor& visible, Context& context) {
-    const auto q = band.queries(heads.q);
-    std::vector<KeyFamily> families = {{q.matmul(band.keys(near.k).transpose(-2, -1)),
-                                        band.visible(sees, context.mask.keep, q.device()),
-                                        band.keys(near.v)}};
-    if (far.k.defined()) {
-      const auto rows = normed(rank_norm_, far);
-      families.push_back({band.queries(heads.q.matmul(rows.k.transpose(-2, -1))),
-                          visible.defined() ? band.queries(visible) : visible, rows.v});
-    }
-    return band.together(joint_softmax(families, weighing(), context));
+  // One softmax over the tokens that were read and the projected rows.
+  Tensor with_far(const PartialSoftmax& read, const Tensor& q, const Rows& far,
+                  const Visibility& visibility, const Context& context) const {
+    if (!far.k.defined()) return read.mean;
+    const auto rows = normed(rank_norm_, far);
+    auto own = weighing();
+    own.path += ".far";
+    return (read + read_blocks(q, rows.k, rows.v, one_block(q.size(2), rows.k.size(2), q.device()),
+                               visibility, own, context))
+        .mean;
   }
 
   // The first token's key and value join the projected rows; its own row reads what others read.

@@ -4,17 +4,9 @@
 #include <cstdint>
 
 #include "longbow/kernels/element.h"
+#include "longbow/kernels/head_rows.h"
 
 namespace longbow::kernels {
-
-// Numbers [B, H, tokens, width]: rows without gaps that begin at multiples of 16 bytes.
-template <class Pointer>
-struct StridedRows {
-  Pointer data;
-  int64_t batch, head, token;  // strides in elements
-};
-using HeadRows = StridedRows<const void*>;
-using HeadResults = StridedRows<void*>;
 
 // Something [1 or B, 1 or H, ...] without gaps in what follows; a stride of 0 where it is the same
 // for all, null where there is none.

@@ -1,34 +1,44 @@
 #pragma once
-// What block_softmax is given besides the tensors that have a gradient, and the form in which the
-// registered operators take it.
-#include <ATen/core/List.h>
+// Which keys a query reads in block_softmax, and with which weights.
+#include <ATen/core/Tensor.h>
 
-#include <optional>
-#include <vector>
-
-#include "longbow/ops/block_softmax.h"
+#include <cstdint>
+#include <limits>
 
 namespace longbow {
+
+// Queries are cut into blocks of `query_block` tokens, keys into blocks of `key_block`; the last of
+// each may be partly empty. Block u of the queries reads the key blocks columns[..., u, :], where
+// -1 stands for none. A block that is listed twice counts twice.
+struct BlockPairs {
+  int64_t query_block, key_block;
+  at::Tensor columns;  // [1 or B, 1 or H, U, S] int64
+};
+
+// Which keys of a listed block a query reads, by the positions of both.
+struct Visibility {
+  static constexpr int64_t kAll = std::numeric_limits<int64_t>::max();
+  int64_t back = kAll, ahead = kAll;  // -ahead <= i - j <= back
+  bool self = true;                   // false hides j = i
+  at::Tensor keep = {};               // [1 or B, 1 or H, M] bool, true = a real key
+  // [1 or B, 1 or H, N] and [.., M] int64, at most 2^30 large; undefined: 0, 1, …
+  at::Tensor query_positions = {}, key_positions = {};
+  // Of the same shapes: a query reads keys of its own group only; undefined: all are of one.
+  at::Tensor query_groups = {}, key_groups = {};
+};
+
+// Weights that are dropped, as philox_dropout drops the elements of [B, H, U, query_block, S
+// key_block].
+struct DroppedWeights {
+  at::Tensor key = {};
+  uint64_t site = 0;
+  double rate = 0;
+};
 
 struct BlockRule {
   BlockPairs pairs;
   Visibility visibility;
   DroppedWeights dropped;
-};
-
-using OptionalTensors = c10::List<std::optional<at::Tensor>>;
-struct PackedRule {
-  OptionalTensors tensors;       // columns, keep, positions, groups, the key of what is dropped
-  std::vector<int64_t> numbers;  // query_block, key_block, back, ahead, self, site
-  double rate;
-};
-PackedRule packed(const BlockRule& rule);
-BlockRule unpacked(const OptionalTensors& tensors, at::IntArrayRef numbers, double rate);
-
-// The arguments and results of the forward pass, and the gradients of its results.
-struct BlockSoftmaxPast {
-  at::Tensor q, k, v, bias, out, log_sum, dout, dlog_sum;
-  bool wants_bias;  // whether the gradient of bias is asked for
 };
 
 }  // namespace longbow

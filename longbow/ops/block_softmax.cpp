@@ -9,6 +9,7 @@
 #include "longbow/ops/block_softmax_formula.h"
 #include "longbow/ops/differentiable.h"
 #include "longbow/ops/gradient.h"
+#include "longbow/ops/packed_rule.h"
 
 namespace longbow {
 namespace {
@@ -109,7 +110,7 @@ Four backward_with_gradient(const Tensor& dout, const Tensor& dlog_sum, const Te
                        rate);
 }
 
-// `rule` and `numbers` are those of ops/block_rule.h.
+// `rule` and `numbers` are those of ops/packed_rule.h.
 TORCH_LIBRARY_FRAGMENT(longbow, m) {
   m.def(
       "block_softmax(Tensor q, Tensor k, Tensor v, Tensor? bias, Tensor?[] rule, int[] numbers, "

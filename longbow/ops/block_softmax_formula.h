@@ -6,6 +6,12 @@
 
 namespace longbow {
 
+// The arguments and results of the forward pass, and the gradients of its results.
+struct BlockSoftmaxPast {
+  at::Tensor q, k, v, bias, out, log_sum, dout, dlog_sum;
+  bool wants_bias;  // whether the gradient of bias is asked for
+};
+
 std::tuple<at::Tensor, at::Tensor> block_softmax_formula(const at::Tensor& q, const at::Tensor& k,
                                                          const at::Tensor& v,
                                                          const at::Tensor& bias,

@@ -18,6 +18,17 @@ TEST(Blocks, ABlockIsNearItsNeighbours) {
   EXPECT_EQ(near_blocks(4, 4, 3, 3, at::kCPU).columns.sizes(), at::IntArrayRef({1, 1, 1, 1}));
 }
 
+TEST(Blocks, ABlockHasTokensAroundIt) {
+  const auto pairs = blocks_around(11, 4, 2, at::kCPU);
+  EXPECT_EQ(pairs.query_block, 4);
+  EXPECT_EQ(pairs.key_block, 2);
+  const auto want = at::tensor({-1, 0, 1, 2, 1, 2, 3, 4, 3, 4, 5, -1}, at::kLong);
+  EXPECT_TRUE(at::equal(pairs.columns, want.view({1, 1, 3, 4}))) << pairs.columns;
+  EXPECT_EQ(blocks_around(9, 3, 1, at::kCPU).key_block, 1);
+  EXPECT_TRUE(
+      at::equal(blocks_around(9, 3, 0, at::kCPU).columns, at::arange(3).view({1, 1, 3, 1})));
+}
+
 TEST(Blocks, PartsOverOtherKeysAddUp) {
   const auto q = random_normal({2, 2, 11, 3}, 1), k = random_normal({2, 2, 11, 3}, 2),
              v = random_normal({2, 2, 11, 3}, 3);
@@ -29,7 +40,7 @@ TEST(Blocks, PartsOverOtherKeysAddUp) {
   };
   const auto want = masked_softmax(q.matmul(k.transpose(-2, -1)), visible_keys(keep)).matmul(v);
   EXPECT_NEAR_TENSOR(
-      (read({.back = 2, .ahead = 3}) + read({.ahead = -3}) + read({.back = -4})).mean(), want,
+      (read({.back = 2, .ahead = 3}) + read({.ahead = -3}) + read({.back = -4})).mean, want,
       tolerance(at::kDouble));
 }
 
@@ -52,7 +63,7 @@ TEST(Blocks, AWindowIsTheDenseSoftmax) {
         const Context context = {.mask = Mask::from_lengths(at::tensor({n, n / 2}), n)};
         const auto apart = at::arange(n).unsqueeze(1) - at::arange(n);
         EXPECT_NEAR_TENSOR(
-            read_window(heads, back, ahead, {}, context).mean(),
+            read_window(heads, back, ahead, {}, context).mean,
             dense(heads, (apart <= back).logical_and(apart >= -ahead), context.mask.keep),
             tolerance(at::kDouble))
             << n << " tokens, " << back << " back, " << ahead << " ahead";
@@ -68,8 +79,8 @@ TEST(Blocks, DroppingNeedsARandomKey) {
             std::string::npos);
   const Context context = {.random = Random::from_seed(3)};
   const auto y = read_blocks(x, x, x, near_blocks(4, 2, 0, 0, at::kCPU), {}, weighing, context);
-  EXPECT_FALSE(at::equal(
-      y.mean(), read_blocks(x, x, x, near_blocks(4, 2, 0, 0, at::kCPU), {}, {}, {}).mean()));
+  EXPECT_FALSE(
+      at::equal(y.mean, read_blocks(x, x, x, near_blocks(4, 2, 0, 0, at::kCPU), {}, {}, {}).mean));
 }
 
 }  // namespace

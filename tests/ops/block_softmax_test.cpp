@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "longbow/ops/philox.h"
+#include "tests/ops/registered.h"
 #include "tests/support/tensor.h"
 
 namespace longbow {
@@ -183,6 +184,11 @@ TEST(BlockSoftmax, DropsWeights) {
   const auto gradient = torch::autograd::grad({got.sum()}, {v})[0];
   EXPECT_NEAR_TENSOR(gradient, want.sum(2).unsqueeze(-1).expand({-1, -1, -1, 12}),
                      tolerance(at::kDouble));
+}
+
+TEST(BlockSoftmax, IsRegistered) {
+  EXPECT_EQ(missing_kernels("block_softmax"), "");
+  EXPECT_EQ(missing_kernels("block_softmax_backward"), "");
 }
 
 TEST(BlockSoftmax, NamesWhatDoesNotFit) {

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "longbow/core/seed.h"
 
@@ -17,6 +18,16 @@ BlockPairs near_blocks(int64_t tokens, int64_t block, int64_t back, int64_t ahea
       at::arange(blocks, options).unsqueeze(1) + at::arange(first, last + 1, options);
   return {block, block,
           columns.masked_fill(columns >= blocks, -1).clamp_min(-1).view({1, 1, blocks, -1})};
+}
+
+BlockPairs blocks_around(int64_t tokens, int64_t block, int64_t side, at::Device device) {
+  const auto options = at::TensorOptions(at::kLong).device(device);
+  const int64_t part = std::gcd(block, side);  // of which both are made; `block` for no side
+  const int64_t blocks = (tokens + block - 1) / block, parts = (tokens + part - 1) / part;
+  const auto columns = at::arange(blocks, options).unsqueeze(1) * (block / part) +
+                       at::arange(-side / part, (block + side) / part, options);
+  return {block, part,
+          columns.masked_fill(columns >= parts, -1).clamp_min(-1).view({1, 1, blocks, -1})};
 }
 
 BlockPairs one_block(int64_t queries, int64_t keys, at::Device device) {
@@ -38,7 +49,7 @@ PartialSoftmax read_blocks(const Tensor& q, const Tensor& k, const Tensor& v,
     dropped = {context.random.key, hash_name(site), weighing.dropout};
   }
   const auto read = block_softmax(q, k, v, pairs, visibility, bias, dropped);
-  return PartialSoftmax::of(read.out, read.log_sum);
+  return {read.out, read.log_sum.unsqueeze(-1)};
 }
 
 PartialSoftmax read_window(const Heads& heads, int64_t back, int64_t ahead,

@@ -9,6 +9,8 @@ namespace longbow {
 // Every block reads its own, `back` blocks before it and `ahead` blocks after it.
 BlockPairs near_blocks(int64_t tokens, int64_t block, int64_t back, int64_t ahead,
                        at::Device device);
+// A block of queries reads its own tokens and `side` tokens before and after them.
+BlockPairs blocks_around(int64_t tokens, int64_t block, int64_t side, at::Device device);
 // All queries, which are one block, read all keys, which are another.
 BlockPairs one_block(int64_t queries, int64_t keys, at::Device device);
 

@@ -6,18 +6,20 @@ namespace longbow {
 using at::Tensor;
 
 // Softmax attention over some of the keys, kept so that parts over other keys can be added to it:
-// the largest score, and sums of weights relative to it. The result does not depend on the largest
-// score, hence that has no gradient.
+// the mean of the values by their weights, and the logarithm of the sum of these.
 struct PartialSoftmax {
-  Tensor top, total, sum;  // [..., N, 1], [..., N, 1], [..., N, D]; float32 at least
+  Tensor mean;     // [..., N, D], zero where no key was visible
+  Tensor log_sum;  // [..., N, 1], float32 at least; -infinity where no key was visible
 
-  // scores [..., N, M], visible bool that broadcasts to them, v [..., M, D].
+  // scores [..., N, M], visible bool that broadcasts to them, v [..., M, D]. In float32 at least.
   static PartialSoftmax over(const Tensor& scores, const Tensor& visible, const Tensor& v);
-  // Of a part that was read already: out [..., N, D] and the logarithm of its sum of weights [...,
-  // N], -infinity where no key was visible.
-  static PartialSoftmax of(const Tensor& out, const Tensor& log_sum);
   PartialSoftmax operator+(const PartialSoftmax& other) const;
-  Tensor mean() const;  // [..., N, D], zero where no key was visible
+  Tensor saw() const;  // [..., N, 1] bool: whether a key was visible
+  // With f(x) instead of both tensors.
+  template <class F>
+  PartialSoftmax each(const F& f) const {
+    return {f(mean), f(log_sum)};
+  }
 };
 
 }  // namespace longbow

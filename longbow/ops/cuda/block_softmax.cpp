@@ -11,7 +11,9 @@
 
 #include "longbow/kernels/block_softmax.h"
 #include "longbow/ops/block_softmax_formula.h"
+#include "longbow/ops/cuda/head_rows.h"
 #include "longbow/ops/element.h"
+#include "longbow/ops/packed_rule.h"
 #include "longbow/ops/philox_task.h"
 
 namespace longbow {
@@ -22,27 +24,6 @@ using Two = std::tuple<Tensor, Tensor>;
 using Four = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 using Maybe = std::optional<Tensor>;
 
-// Whether rows can be read 16 bytes at a time where they stand.
-bool rows_fit(const Tensor& x) {
-  const auto whole = [&](int64_t d) { return x.size(d) == 1 || x.stride(d) % 8 == 0; };
-  return x.stride(3) == 1 && whole(0) && whole(1) && whole(2) &&
-         reinterpret_cast<uintptr_t>(x.const_data_ptr()) % 16 == 0;
-}
-Tensor with_rows(const Tensor& x) {
-  return rows_fit(x) ? x : x.clone(at::MemoryFormat::Contiguous);
-}
-// [B, H, N, D] that lies in memory as [B, N, H, D]: the heads of a token beside each other, as the
-// projections before and after have them.
-Tensor empty_rows(const Tensor& like, int64_t width) {
-  return at::empty({like.size(0), like.size(2), like.size(1), width}, like.options())
-      .transpose(1, 2);
-}
-kernels::HeadRows rows_of(const Tensor& x) {
-  return {x.const_data_ptr(), x.stride(0), x.stride(1), x.stride(2)};
-}
-kernels::HeadResults results_of(const Tensor& x) {
-  return {x.mutable_data_ptr(), x.stride(0), x.stride(1), x.stride(2)};
-}
 // Of [1 or B, 1 or H, ...] without gaps, or undefined.
 template <class T>
 kernels::PerHead<T> per_head(const Tensor& x) {
@@ -150,7 +131,7 @@ struct Readers {
   Tensor order, first;  // [1 or B, 1 or H, U S], [.., blocks of keys + 1]
 };
 Readers readers_of(const Tensor& columns, int64_t key_blocks) {
-  const auto [sorted, order] = columns.flatten(2).sort(/*stable=*/true, -1);
+  const auto [sorted, order] = columns.flatten(2).sort(/*stable=*/true, -1, /*descending=*/false);
   const auto numbers = at::arange(key_blocks + 1, columns.options());
   return {order.contiguous(),
           at::searchsorted(sorted.contiguous(),

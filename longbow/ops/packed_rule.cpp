@@ -1,4 +1,4 @@
-#include "longbow/ops/block_rule.h"
+#include "longbow/ops/packed_rule.h"
 
 #include <ATen/core/ivalue.h>
 

@@ -1,0 +1,94 @@
+#include "longbow/ops/join_softmax.h"
+
+#include <ATen/ATen.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <torch/library.h>
+
+#include <tuple>
+
+#include "longbow/kernels/join_softmax.h"
+#include "longbow/ops/cuda/head_rows.h"
+#include "longbow/ops/element.h"
+
+namespace longbow {
+namespace {
+
+using at::Tensor;
+using Two = std::tuple<Tensor, Tensor>;
+using Four = std::tuple<Tensor, Tensor, Tensor, Tensor>;
+
+bool fits(const Tensor& a, const Tensor& log_a, const Tensor& b, const Tensor& log_b) {
+  const auto type = a.scalar_type();
+  return (type == at::kBFloat16 || type == at::kHalf) && b.scalar_type() == type && a.dim() == 4 &&
+         a.numel() > 0 && a.size(3) % 8 == 0 && a.size(3) <= 256 &&
+         log_a.scalar_type() == at::kFloat && log_b.scalar_type() == at::kFloat;
+}
+
+// Of rows that have the kernel's form and sums without gaps; the results are set by the caller.
+kernels::JoinSoftmax task_of(const Tensor& a, const Tensor& log_a, const Tensor& b,
+                             const Tensor& log_b) {
+  return {.type = element_of(a),
+          .batch = a.size(0),
+          .heads = a.size(1),
+          .tokens = a.size(2),
+          .width = a.size(3),
+          .a = rows_of(a),
+          .b = rows_of(b),
+          .log_a = log_a.const_data_ptr<float>(),
+          .log_b = log_b.const_data_ptr<float>(),
+          .out = {},
+          .log_sum = nullptr};
+}
+
+Two forward(const Tensor& given_a, const Tensor& given_log_a, const Tensor& given_b,
+            const Tensor& given_log_b) {
+  if (!fits(given_a, given_log_a, given_b, given_log_b)) {
+    const auto joined = join_softmax_formula({given_a, given_log_a}, {given_b, given_log_b});
+    return {joined.out, joined.log_sum};
+  }
+  const c10::cuda::CUDAGuard guard(given_a.device());
+  const auto a = with_rows(given_a), b = with_rows(given_b), log_a = given_log_a.contiguous(),
+             log_b = given_log_b.contiguous();
+  const auto out = empty_rows(a, a.size(3)), log_sum = at::empty_like(log_a);
+  auto task = task_of(a, log_a, b, log_b);
+  task.out = results_of(out);
+  task.log_sum = log_sum.mutable_data_ptr<float>();
+  kernels::join_softmax_cuda(task, c10::cuda::getCurrentCUDAStream().stream());
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  return {out, log_sum};
+}
+
+Four backward(const Tensor& given_dout, const Tensor& given_dlog_sum, const Tensor& given_a,
+              const Tensor& given_log_a, const Tensor& given_b, const Tensor& given_log_b) {
+  if (!fits(given_a, given_log_a, given_b, given_log_b)) {
+    const auto found = join_softmax_formula_backward(
+        {given_dout, given_dlog_sum}, {given_a, given_log_a}, {given_b, given_log_b});
+    return {found.a.out, found.a.log_sum, found.b.out, found.b.log_sum};
+  }
+  const c10::cuda::CUDAGuard guard(given_a.device());
+  const auto a = with_rows(given_a), b = with_rows(given_b), dout = with_rows(given_dout),
+             log_a = given_log_a.contiguous(), log_b = given_log_b.contiguous(),
+             dlog_sum = given_dlog_sum.contiguous();
+  const auto da = empty_rows(a, a.size(3)), db = empty_rows(b, b.size(3)),
+             dlog_a = at::empty_like(log_a), dlog_b = at::empty_like(log_b);
+  kernels::join_softmax_backward_cuda({.past = task_of(a, log_a, b, log_b),
+                                       .dout = rows_of(dout),
+                                       .dlog_sum = dlog_sum.const_data_ptr<float>(),
+                                       .da = results_of(da),
+                                       .db = results_of(db),
+                                       .dlog_a = dlog_a.mutable_data_ptr<float>(),
+                                       .dlog_b = dlog_b.mutable_data_ptr<float>()},
+                                      c10::cuda::getCurrentCUDAStream().stream());
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  return {da, dlog_a, db, dlog_b};
+}
+
+TORCH_LIBRARY_IMPL(longbow, CUDA, m) {
+  m.impl("join_softmax", forward);
+  m.impl("join_softmax_backward", backward);
+}
+
+}  // namespace
+}  // namespace longbow

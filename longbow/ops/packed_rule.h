@@ -1,0 +1,21 @@
+#pragma once
+// A BlockRule in the form in which the registered operators take it.
+#include <ATen/core/List.h>
+
+#include <optional>
+#include <vector>
+
+#include "longbow/ops/block_rule.h"
+
+namespace longbow {
+
+using OptionalTensors = c10::List<std::optional<at::Tensor>>;
+struct PackedRule {
+  OptionalTensors tensors;       // columns, keep, positions, groups, the key of what is dropped
+  std::vector<int64_t> numbers;  // query_block, key_block, back, ahead, self, site
+  double rate;
+};
+PackedRule packed(const BlockRule& rule);
+BlockRule unpacked(const OptionalTensors& tensors, at::IntArrayRef numbers, double rate);
+
+}  // namespace longbow

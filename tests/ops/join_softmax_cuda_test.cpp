@@ -1,0 +1,55 @@
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "longbow/ops/join_softmax.h"
+#include "tests/support/tensor.h"
+
+namespace longbow {
+namespace {
+
+using at::Tensor;
+
+// Results and gradients for numbers that were rounded to a type.
+std::vector<Tensor> joined(at::IntArrayRef shape, at::ScalarType rounded, at::ScalarType computed,
+                           at::Device device) {
+  auto rows = shape.vec();
+  rows.back() = 1;
+  const auto rounds = [&](const Tensor& x) { return x.to(rounded).to(device, computed); };
+  const auto sums = [&](uint64_t seed) {  // some parts saw nothing
+    const auto x = random_normal(rows, seed);
+    return x.masked_fill(x > 1, -INFINITY)
+        .to(device, computed == at::kDouble ? at::kDouble : at::kFloat)
+        .requires_grad_();
+  };
+  const auto a = rounds(random_normal(shape, 1)).requires_grad_(),
+             b = rounds(random_normal(shape, 2)).requires_grad_(), log_a = sums(3), log_b = sums(4);
+  const auto y = join_softmax({a, log_a}, {b, log_b});
+  auto found = torch::autograd::grad(
+      {y.out, y.log_sum}, {a, log_a, b, log_b},
+      {rounds(random_normal(shape, 5)), random_normal(rows, 6).to(log_a.options())});
+  found.insert(found.begin(), {y.out.detach(), y.log_sum.detach()});
+  for (auto& x : found) x = x.cpu().to(at::kDouble);
+  return found;
+}
+
+TEST(JoinSoftmaxCuda, IsTheFormulaForAllWidthsAndTypes) {
+  for (const auto& [type, error] : {std::pair{at::kBFloat16, 8e-3}, {at::kHalf, 1e-3}})
+    for (const int64_t width : {8, 24, 64, 128, 256, 12, 264})
+      for (const int64_t tokens : {1, 7, 100}) {
+        SCOPED_TRACE(c10::str(tokens, " x ", width, " ", type));
+        const std::vector<int64_t> shape = {2, 3, tokens, width};
+        const auto got = joined(shape, type, type, at::Device("cuda:0")),
+                   want = joined(shape, type, at::kDouble, at::kCPU);
+        for (size_t i = 0; i < got.size(); ++i) {
+          const auto none = want[i].isneginf();
+          EXPECT_TRUE(at::equal(got[i].isneginf(), none)) << i;
+          EXPECT_NEAR_TENSOR(got[i].masked_fill(none, 0), want[i].masked_fill(none, 0),
+                             (Tolerance{error, error}))
+              << i;
+        }
+      }
+}
+
+}  // namespace
+}  // namespace longbow
