@@ -15,7 +15,7 @@ using namespace blocks;
 template <int kWidth>
 constexpr int kRowsOf = kWidth > 64 ? 1 : 2;
 
-template <class T, int kWidth>
+template <class T, int kWidth, bool kMore>
 __global__ void __launch_bounds__(kMostThreads) attend(BlockSoftmax task) {
   constexpr int kRows = kRowsOf<kWidth>, kStride = mma::padded(kWidth), kSteps = kWidth / 16;
   constexpr int kKeys = kTile / 8;
@@ -42,6 +42,7 @@ __global__ void __launch_bounds__(kMostThreads) attend(BlockSoftmax task) {
 
   const Rule rule(task);
   const Dropped dropped(task);
+  const bool drops = kMore && task.key;
   const Passing<true> passing = {
       Cut(static_cast<int>(task.listed), static_cast<int>(task.key_block)),
       {static_cast<int>(task.keys), place.of(task.key_positions), place.of(task.key_groups),
@@ -63,7 +64,7 @@ __global__ void __launch_bounds__(kMostThreads) attend(BlockSoftmax task) {
   }
 
   const T *k = place.rows<T>(task.k), *v = place.rows<T>(task.v);
-  const float* bias = place.of(task.bias);
+  const float* bias = kMore ? place.of(task.bias) : nullptr;
   const int64_t line = task.listed * task.key_block;  // of a query's weights
   const int64_t lines = (int64_t{u} * query_block + offset) * line;
   const int64_t drawn = place.both * task.blocks * query_block * line + lines;
@@ -163,7 +164,7 @@ __global__ void __launch_bounds__(kMostThreads) attend(BlockSoftmax task) {
             }
           }
 
-        if (dropped.some)
+        if (drops)
 #pragma unroll
           for (int m = 0; m < kRows; ++m)
 #pragma unroll
@@ -214,7 +215,7 @@ __global__ void __launch_bounds__(kMostThreads) attend(BlockSoftmax task) {
                                task.out.token, rows - own, value_width);
 }
 
-template <class T, int kWidth>
+template <class T, int kWidth, bool kMore>
 void launch(const BlockSoftmax& task, cudaStream_t stream) {
   constexpr int kRows = kRowsOf<kWidth> * 16;
   const int64_t longest = task.query_block < task.queries ? task.query_block : task.queries;
@@ -223,17 +224,17 @@ void launch(const BlockSoftmax& task, cudaStream_t stream) {
   const int rows = warps * kRows;
   const int64_t tiles = (task.query_block + rows - 1) / rows;
   const size_t bytes = sizeof(T) * mma::padded(kWidth) * (rows + 4 * kTile);
-  cudaFuncSetAttribute(attend<T, kWidth>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+  cudaFuncSetAttribute(attend<T, kWidth, kMore>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                        static_cast<int>(bytes));
-  attend<T, kWidth><<<static_cast<unsigned>(task.batch * task.heads * task.blocks * tiles),
-                      warps * 32, bytes, stream>>>(task);
+  attend<T, kWidth, kMore><<<static_cast<unsigned>(task.batch * task.heads * task.blocks * tiles),
+                             warps * 32, bytes, stream>>>(task);
 }
 
 }  // namespace
 
 void block_softmax_cuda(const BlockSoftmax& task, void* stream) noexcept {
-  with_shape(task, [&]<class T, int kWidth>() {
-    launch<T, kWidth>(task, static_cast<cudaStream_t>(stream));
+  with_shape(task, [&]<class T, int kWidth, bool kMore>() {
+    launch<T, kWidth, kMore>(task, static_cast<cudaStream_t>(stream));
   });
 }
 

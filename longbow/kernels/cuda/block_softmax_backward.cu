@@ -60,7 +60,7 @@ __device__ void find_delta(const BlockSoftmaxBackward& task, const HeadPlace& pl
   }
 }
 
-template <class T, int kWidth>
+template <class T, int kWidth, bool kMore>
 __global__ void __launch_bounds__(kMostThreads) query_gradient(BlockSoftmaxBackward all) {
   constexpr int kRows = kRowsOf<kWidth>, kStride = mma::padded(kWidth), kSteps = kWidth / 16;
   constexpr int kMostRows = kMostWarps * kRows * 16;
@@ -90,6 +90,7 @@ __global__ void __launch_bounds__(kMostThreads) query_gradient(BlockSoftmaxBackw
 
   const Rule rule(task);
   const Dropped dropped(task);
+  const bool drops = kMore && task.key;
   const Passing<true> passing = {
       Cut(static_cast<int>(task.listed), static_cast<int>(task.key_block)),
       {static_cast<int>(task.keys), place.of(task.key_positions), place.of(task.key_groups),
@@ -115,7 +116,7 @@ __global__ void __launch_bounds__(kMostThreads) query_gradient(BlockSoftmaxBackw
   __syncthreads();
 
   const T *k = place.rows<T>(task.k), *v = place.rows<T>(task.v);
-  const float* bias = place.of(task.bias);
+  const float* bias = kMore ? place.of(task.bias) : nullptr;
   const int64_t line = task.listed * task.key_block;  // of a query's weights
   const int64_t lines = (int64_t{u} * query_block + offset) * line;
   const int64_t drawn = place.both * task.blocks * query_block * line + lines;
@@ -188,7 +189,7 @@ __global__ void __launch_bounds__(kMostThreads) query_gradient(BlockSoftmaxBackw
                 const int slot = part + n * 8 + 2 * t;
                 const int64_t weight_place = row * line + column + slot;
                 bool stay[2] = {true, true};
-                if (dropped.some) dropped.stay(drawn + weight_place, stay);
+                if (drops) dropped.stay(drawn + weight_place, stay);
 #pragma unroll
                 for (int j = 0; j < 2; ++j) {
                   float& score = s[m][n].part[2 * i + j];
@@ -197,9 +198,10 @@ __global__ void __launch_bounds__(kMostThreads) query_gradient(BlockSoftmaxBackw
                   if (bias && seen && row < rows) score += bias[lines + weight_place + j];
                   const float weight = seen ? mma::power_of_two(score * kLog2E - log_sum[m][i]) : 0;
                   float slope_of_weight = dp[m][n].part[2 * i + j];
-                  if (dropped.some) slope_of_weight *= stay[j] ? dropped.factor : 0;
+                  if (drops) slope_of_weight *= stay[j] ? dropped.factor : 0;
                   score = weight * (slope_of_weight - delta[m][i]);
-                  if (all.dbias && seen && row < rows) all.dbias[drawn + weight_place + j] = score;
+                  if (kMore && all.dbias && seen && row < rows)
+                    all.dbias[drawn + weight_place + j] = score;
                 }
               }
             }
@@ -243,8 +245,9 @@ __device__ void store_part(const mma::C (&sums)[1][kWidth / 8], float* to, int r
   }
 }
 
-template <class T, int kWidth>
-__global__ void __launch_bounds__(kMostThreads) key_gradient(BlockSoftmaxBackward all) {
+template <class T, int kWidth, bool kMore>
+__global__ void __launch_bounds__(kMostThreads, kWidth > 64 || kMore ? 2 : 3)
+    key_gradient(BlockSoftmaxBackward all) {
   constexpr int kStride = mma::padded(kWidth), kSteps = kWidth / 16;
   constexpr int kMostRows = kMostWarps * 16;
   const auto& task = all.past;
@@ -273,6 +276,7 @@ __global__ void __launch_bounds__(kMostThreads) key_gradient(BlockSoftmaxBackwar
 
   const Rule rule(task);
   const Dropped dropped(task);
+  const bool drops = kMore && task.key;
   const int64_t* const starts = place.of(all.first) + c;
   const int64_t* const entries = place.of(all.order) + starts[0];
   const Passing<false> passing = {
@@ -303,7 +307,7 @@ __global__ void __launch_bounds__(kMostThreads) key_gradient(BlockSoftmaxBackwar
   const bool all_kept = !__syncthreads_or(hides);
 
   const T *q = place.rows<T>(task.q), *dout = place.rows<T>(all.dout);
-  const float* bias = place.of(task.bias);
+  const float* bias = kMore ? place.of(task.bias) : nullptr;
   const int64_t line = task.listed * task.key_block;
   const int64_t drawn = place.both * task.blocks * task.query_block * line;
   const int own = warp * 16;  // the first key of this warp
@@ -321,7 +325,7 @@ __global__ void __launch_bounds__(kMostThreads) key_gradient(BlockSoftmaxBackwar
           const int64_t query = place.both * task.queries + token;
           log_sums[stage][slot] = token < 0 ? 0 : exponent(task.log_sum[query]);
           deltas[stage][slot] = token < 0 ? 0 : all.delta[query];
-          if (token >= 0 && (bias || dropped.some)) {
+          if (token >= 0 && (bias || drops)) {
             const int64_t entry = entries[from.entry];
             lines[stage][slot] = (entry / task.listed * task.query_block + from.offset) * line +
                                  entry % task.listed * key_block + offset;
@@ -375,7 +379,7 @@ __global__ void __launch_bounds__(kMostThreads) key_gradient(BlockSoftmaxBackwar
                 if (bias && seen) score += bias[lines[stage][slot] + row];
                 const float weight = seen ? mma::power_of_two(score * kLog2E - log_sum) : 0;
                 float stays = 1;
-                if (dropped.some && seen)
+                if (drops && seen)
                   stays = dropped.stays(drawn + lines[stage][slot] + row) ? dropped.factor : 0;
                 score = weight * stays;                    // of values
                 slope = weight * (slope * stays - delta);  // ds
@@ -417,7 +421,7 @@ int warps_for(int64_t block, int64_t tokens, int rows) {
   return wanted < kMostWarps ? static_cast<int>(wanted) : kMostWarps;
 }
 
-template <class T, int kWidth>
+template <class T, int kWidth, bool kMore>
 void launch(const BlockSoftmaxBackward& all, cudaStream_t stream) {
   const auto& task = all.past;
   const auto tiles = [](int64_t block, int rows) { return (block + rows - 1) / rows; };
@@ -426,20 +430,20 @@ void launch(const BlockSoftmaxBackward& all, cudaStream_t stream) {
   };
   constexpr int kRows = kRowsOf<kWidth> * 16;
   const int warps = warps_for(task.query_block, task.queries, kRows), rows = warps * kRows;
-  cudaFuncSetAttribute(query_gradient<T, kWidth>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                       bytes(rows));
-  query_gradient<T, kWidth><<<static_cast<unsigned>(task.batch * task.heads * task.blocks *
-                                                    tiles(task.query_block, rows)),
-                              warps * 32, bytes(rows), stream>>>(all);
+  cudaFuncSetAttribute(query_gradient<T, kWidth, kMore>,
+                       cudaFuncAttributeMaxDynamicSharedMemorySize, bytes(rows));
+  query_gradient<T, kWidth, kMore><<<static_cast<unsigned>(task.batch * task.heads * task.blocks *
+                                                           tiles(task.query_block, rows)),
+                                     warps * 32, bytes(rows), stream>>>(all);
 
   const int key_warps = warps_for(task.key_block, task.keys, 16), key_rows = key_warps * 16;
   const int64_t key_blocks = (task.keys + task.key_block - 1) / task.key_block;
   const dim3 grid(
       static_cast<unsigned>(task.batch * task.heads * key_blocks * tiles(task.key_block, key_rows)),
       static_cast<unsigned>(all.parts));
-  cudaFuncSetAttribute(key_gradient<T, kWidth>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+  cudaFuncSetAttribute(key_gradient<T, kWidth, kMore>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                        bytes(key_rows));
-  key_gradient<T, kWidth><<<grid, key_warps * 32, bytes(key_rows), stream>>>(all);
+  key_gradient<T, kWidth, kMore><<<grid, key_warps * 32, bytes(key_rows), stream>>>(all);
 }
 
 }  // namespace
@@ -459,8 +463,8 @@ int64_t block_softmax_parts(const BlockSoftmax& task) noexcept {
 }
 
 void block_softmax_backward_cuda(const BlockSoftmaxBackward& task, void* stream) noexcept {
-  with_shape(task.past, [&]<class T, int kWidth>() {
-    launch<T, kWidth>(task, static_cast<cudaStream_t>(stream));
+  with_shape(task.past, [&]<class T, int kWidth, bool kMore>() {
+    launch<T, kWidth, kMore>(task, static_cast<cudaStream_t>(stream));
   });
 }
 

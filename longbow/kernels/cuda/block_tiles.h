@@ -258,14 +258,12 @@ __device__ __forceinline__ void store_rows(const mma::C (&sums)[kRows][kWidth / 
 
 // Which weights stay, by their place in [B, H, U, query_block, S key_block].
 struct Dropped {
-  bool some;
   int64_t seed, step;
   uint64_t site;
   float rate, factor;
 
   __device__ explicit Dropped(const BlockSoftmax& task)
-      : some(task.key),
-        seed(task.key ? task.key[0] : 0),
+      : seed(task.key ? task.key[0] : 0),
         step(task.key ? task.key[1] : 0),
         site(task.site),
         rate(static_cast<float>(task.rate)),
@@ -289,14 +287,19 @@ struct Dropped {
   }
 };
 
-// Calls body with the type, and the widths rounded up, as constants.
+// Calls body with the type, the widths rounded up, and whether there is a bias or something is
+// dropped, as constants.
 template <class F>
 void with_shape(const BlockSoftmax& task, const F& body) {
   const int64_t width = task.width > task.value_width ? task.width : task.value_width;
+  const auto with_both = [&]<class T, int kWidth>() {
+    if (task.bias.data || task.key) return body.template operator()<T, kWidth, true>();
+    body.template operator()<T, kWidth, false>();
+  };
   const auto with_width = [&]<class T>() {
-    if (width <= 32) return body.template operator()<T, 32>();
-    if (width <= 64) return body.template operator()<T, 64>();
-    body.template operator()<T, 128>();
+    if (width <= 32) return with_both.template operator()<T, 32>();
+    if (width <= 64) return with_both.template operator()<T, 64>();
+    with_both.template operator()<T, 128>();
   };
   if (task.type == Element::bfloat16) return with_width.template operator()<__nv_bfloat16>();
   with_width.template operator()<__half>();
