@@ -111,8 +111,10 @@ class BigBird : public AttentionImpl {
                            .expand({-1, heads.q.size(1), -1, heads.q.size(3)});  // [B, H, 2 W, D]
     auto own = weighing();
     own.path += ".global";
-    const auto read = softmax_read(heads.q.gather(2, index.clamp_max(n - 1)), heads.k, heads.v,
-                                   visible_keys(keep), own, context);
+    const auto read =
+        read_blocks(heads.q.gather(2, index.clamp_max(n - 1)), heads.k, heads.v,
+                    one_block(2 * w, n, heads.q.device()), {.keep = kept_keys(keep)}, own, context)
+            .mean;
     return at::constant_pad_nd(y, {0, 0, 0, 1})
         .scatter(2, index, read.to(y.scalar_type()))
         .narrow(2, 0, n);
