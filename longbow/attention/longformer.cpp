@@ -187,13 +187,14 @@ class Longformer : public ProjectedMixer {
       q = global_queries(x.gather(1, there.positions.unsqueeze(-1).expand({-1, -1, x.size(2)})),
                          there);
     }
-    const auto rows = softmax_read(q, of.k, of.v, visible, own, context);
-    const auto index = places
-                           .masked_fill(real.logical_not(), n)  // [B, 1, G, 1]
-                           .unsqueeze(1)
-                           .unsqueeze(-1);
+    const auto rows = softmax_read(q, of.k, of.v, visible, own, context).to(y.scalar_type());
+    const auto at = [&](const Tensor& place) {  // [B, G] -> [B, H, G, D]
+      return place.unsqueeze(1).unsqueeze(-1).expand_as(rows);
+    };
+    // The first tokens are there, though some may be padded; of those that are named some are not.
+    if (!context.mask.globals.defined()) return y.scatter(2, at(places), rows);
     return at::constant_pad_nd(y, {0, 0, 0, 1})
-        .scatter(2, index.expand_as(rows), rows.to(y.scalar_type()))
+        .scatter(2, at(places.masked_fill(real.logical_not(), n)), rows)
         .narrow(2, 0, n);
   }
 
