@@ -170,12 +170,15 @@ __global__ void __launch_bounds__(kMostThreads) attend(BlockSoftmax task) {
 #pragma unroll
             for (int i = 0; i < 2; ++i)
 #pragma unroll
-              for (int n = 0; n < kKeys; ++n) {
-                bool stay[2];
+              for (int n = 0; n < kKeys; n += 2) {
+                bool stay[2][2];
                 const int row = own + m * 16 + i * 8 + g;
-                dropped.stay(drawn + row * line + column + n * 8 + 2 * t, stay);
-                if (!stay[0]) s[m][n].part[2 * i] = 0;
-                if (!stay[1]) s[m][n].part[2 * i + 1] = 0;
+                dropped.two_tiles(drawn + row * line + column + n * 8 + 2 * t, stay);
+#pragma unroll
+                for (int j = 0; j < 2; ++j) {
+                  if (!stay[0][j]) s[m][n].part[2 * i + j] = 0;
+                  if (!stay[1][j]) s[m][n + 1].part[2 * i + j] = 0;
+                }
               }
 
         const T* tile_values = values + buffer * kTile * kStride;

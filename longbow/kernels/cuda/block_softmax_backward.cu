@@ -184,12 +184,12 @@ __global__ void __launch_bounds__(kMostThreads) query_gradient(BlockSoftmaxBackw
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
               const int row = own + m * 16 + i * 8 + g;
+              bool stay[2][2];
+              if (drops) dropped.two_tiles(drawn + row * line + column + part + 2 * t, stay);
 #pragma unroll
               for (int n = 0; n < 2; ++n) {
                 const int slot = part + n * 8 + 2 * t;
                 const int64_t weight_place = row * line + column + slot;
-                bool stay[2] = {true, true};
-                if (drops) dropped.stay(drawn + weight_place, stay);
 #pragma unroll
                 for (int j = 0; j < 2; ++j) {
                   float& score = s[m][n].part[2 * i + j];
@@ -198,7 +198,7 @@ __global__ void __launch_bounds__(kMostThreads) query_gradient(BlockSoftmaxBackw
                   if (bias && seen && row < rows) score += bias[lines + weight_place + j];
                   const float weight = seen ? mma::power_of_two(score * kLog2E - log_sum[m][i]) : 0;
                   float slope_of_weight = dp[m][n].part[2 * i + j];
-                  if (drops) slope_of_weight *= stay[j] ? dropped.factor : 0;
+                  if (drops) slope_of_weight *= stay[n][j] ? dropped.factor : 0;
                   score = weight * (slope_of_weight - delta[m][i]);
                   if (kMore && all.dbias && seen && row < rows)
                     all.dbias[drawn + weight_place + j] = score;
@@ -364,6 +364,16 @@ __global__ void __launch_bounds__(kMostThreads, kWidth > 64 || kMore ? 2 : 3)
               mma::multiply<T>(dp[n], v[step], b.tile[n]);
             }
           }
+          bool stay[2][4];
+          if (drops)
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+              int64_t index[4];
+#pragma unroll
+              for (int n = 0; n < 4; ++n)
+                index[n] = drawn + lines[stage][part + n / 2 * 8 + 2 * t + n % 2] + own + i * 8 + g;
+              dropped.four_lines(index, stay[i]);
+            }
 #pragma unroll
           for (int n = 0; n < 2; ++n)
 #pragma unroll
@@ -378,9 +388,7 @@ __global__ void __launch_bounds__(kMostThreads, kWidth > 64 || kMore ? 2 : 3)
                                             rule.sees(slots.position[slot], position[row]));
                 if (bias && seen) score += bias[lines[stage][slot] + row];
                 const float weight = seen ? mma::power_of_two(score * kLog2E - log_sum) : 0;
-                float stays = 1;
-                if (drops && seen)
-                  stays = dropped.stays(drawn + lines[stage][slot] + row) ? dropped.factor : 0;
+                const float stays = !drops ? 1 : stay[i][2 * n + j] ? dropped.factor : 0;
                 score = weight * stays;                    // of values
                 slope = weight * (slope * stays - delta);  // ds
               }

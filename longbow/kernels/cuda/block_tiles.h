@@ -256,34 +256,80 @@ __device__ __forceinline__ void store_rows(const mma::C (&sums)[kRows][kWidth / 
   }
 }
 
-// Which weights stay, by their place in [B, H, U, query_block, S key_block].
+// Which weights stay, by their place in [B, H, U, query_block, S key_block]. Four neighbours are
+// drawn at once, so that where they begin at a multiple of four the threads that hold them share
+// one draw.
 struct Dropped {
   int64_t seed, step;
   uint64_t site;
   float rate, factor;
+  bool aligned;
 
   __device__ explicit Dropped(const BlockSoftmax& task)
       : seed(task.key ? task.key[0] : 0),
         step(task.key ? task.key[1] : 0),
         site(task.site),
         rate(static_cast<float>(task.rate)),
-        factor(static_cast<float>(1 / (1 - task.rate))) {}
+        factor(static_cast<float>(1 / (1 - task.rate))),
+        aligned(task.key_block % 4 == 0) {}
 
   __device__ Philox4 drawn(int64_t index) const { return philox_site(seed, step, site, index / 4); }
-  __device__ bool stays(const Philox4& four, int word) const {
-    const uint32_t low = word % 2 ? four.word[1] : four.word[0],
-                   high = word % 2 ? four.word[3] : four.word[2];
-    return philox_unit(word < 2 ? low : high) >= rate;
-  }
+  __device__ bool stays(uint32_t word) const { return philox_unit(word) >= rate; }
   __device__ bool stays(int64_t index) const {
-    return stays(drawn(index), static_cast<int>(index % 4));
-  }
-  // Of two neighbours.
-  __device__ void stay(int64_t index, bool (&two)[2]) const {
-    const int word = static_cast<int>(index % 4);
     const auto four = drawn(index);
-    two[0] = stays(four, word);
-    two[1] = word < 3 ? stays(four, word + 1) : stays(index + 1);
+    const bool odd = index % 2, high = index % 4 >= 2;
+    return stays(high ? (odd ? four.word[3] : four.word[2]) : (odd ? four.word[1] : four.word[0]));
+  }
+
+  // Of the C of two tiles [16, 8] beside each other: index, index + 1, index + 8 and index + 9.
+  // Threads 2t and 2t + 1 have neighbours: each draws for one of the tiles.
+  __device__ void two_tiles(int64_t index, bool (&stay)[2][2]) const {
+    if (!aligned) {
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        stay[0][j] = stays(index + j);
+        stay[1][j] = stays(index + 8 + j);
+      }
+      return;
+    }
+    const bool odd = threadIdx.x % 2;
+    const auto own = drawn(odd ? index + 8 : index);
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      const uint32_t other = __shfl_xor_sync(0xffffffffu, odd ? own.word[j] : own.word[2 + j], 1);
+      stay[0][j] = stays(odd ? other : own.word[j]);
+      stay[1][j] = stays(odd ? own.word[2 + j] : other);
+    }
+  }
+
+  // Of four lines, from the thread's own place in them: index[i] for i < 4. The four threads of
+  // neighbouring rows, `row` modulo 4, have neighbours: each draws for one of the lines.
+  __device__ void four_lines(const int64_t (&index)[4], bool (&stay)[4]) const {
+    if (!aligned) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) stay[i] = stays(index[i]);
+      return;
+    }
+    const int row = threadIdx.x % 16 / 4;
+    const bool low = row % 2, high = row >= 2;
+    auto own = drawn(high ? (low ? index[3] : index[2]) : (low ? index[1] : index[0]));
+    exchange(own.word, low, high);  // word i is that of row i ^ row
+#pragma unroll
+    for (int i = 1; i < 4; ++i) own.word[i] = __shfl_xor_sync(0xffffffffu, own.word[i], 4 * i);
+    exchange(own.word, low, high);  // word i is that of line i
+#pragma unroll
+    for (int i = 0; i < 4; ++i) stay[i] = stays(own.word[i]);
+  }
+
+ private:
+  // word[i] becomes word[i ^ row].
+  static __device__ void exchange(uint32_t (&word)[4], bool low, bool high) {
+    const uint32_t a = low ? word[1] : word[0], b = low ? word[0] : word[1],
+                   c = low ? word[3] : word[2], d = low ? word[2] : word[3];
+    word[0] = high ? c : a;
+    word[1] = high ? d : b;
+    word[2] = high ? a : c;
+    word[3] = high ? b : d;
   }
 };
 
