@@ -146,8 +146,10 @@ class Reformer : public ProjectedMixer {
 
   // All rounds in one softmax; a token that none of them shows another reads itself.
   static Tensor joined(const PartialSoftmax& rounds, const Tensor& v) {
-    const auto y = (rounds.mean * at::_safe_softmax(rounds.log_sum, 2)).sum(2);
-    return at::where(rounds.saw().any(2), y, v.to(y.scalar_type())).to(v.scalar_type());
+    const auto means = rounds.mean.unbind(2), sums = rounds.log_sum.unbind(2);
+    PartialSoftmax all = {means[0], sums[0]};
+    for (size_t r = 1; r < means.size(); ++r) all = all + PartialSoftmax{means[r], sums[r]};
+    return at::where(all.saw(), all.mean, v);
   }
 
   template <class Laid>
