@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(kMostThreads) attend(BlockSoftmax task) {
   mma::commit_copies();
   for (int row = static_cast<int>(threadIdx.x); row < tile_rows; row += blockDim.x) {
     position[row] = row < rows ? tokens.position(first + row) : 0;
-    group[row] = row < rows ? tokens.group(first + row) : 0;
+    group[row] = row < rows ? tokens.group(first + row) : kHidden;
   }
 
   const T *k = place.rows<T>(task.k), *v = place.rows<T>(task.v);
@@ -113,26 +113,9 @@ __global__ void __launch_bounds__(kMostThreads) attend(BlockSoftmax task) {
           }
 
         const int64_t column = passing.cut.column(tile);
-        const bool whole = slots.all_visible();
-        if (bias || !whole)
-#pragma unroll
-          for (int m = 0; m < kRows; ++m)
-#pragma unroll
-            for (int i = 0; i < 2; ++i) {
-              const int row = own + m * 16 + i * 8 + g;
-              const int row_position = position[row], row_group = group[row];
-#pragma unroll
-              for (int n = 0; n < kKeys; ++n)
-#pragma unroll
-                for (int j = 0; j < 2; ++j) {
-                  const int slot = n * 8 + 2 * t + j;
-                  float& score = s[m][n].part[2 * i + j];
-                  const bool seen = row < rows && slots.group[slot] == row_group &&
-                                    rule.sees(row_position, slots.position[slot]);
-                  if (seen && bias) score += bias[lines + row * line + column + slot];
-                  if (!seen) score = -INFINITY;
-                }
-            }
+        if (bias || !slots.all_visible())
+          hide(s, slots, 0, rule, position + own, group + own,
+               bias ? bias + lines + own * line + column : nullptr, line);
 
 #pragma unroll
         for (int m = 0; m < kRows; ++m)

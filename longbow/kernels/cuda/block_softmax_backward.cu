@@ -13,9 +13,6 @@ namespace {
 
 using namespace blocks;
 
-// The group of a key that no query reads, unlike that of a slot without a query.
-constexpr int kHidden = kNobody + 1;
-
 __device__ float exponent(float log_sum) {
   return log_sum == -INFINITY ? 0 : log_sum * kLog2E;
 }
@@ -110,7 +107,7 @@ __global__ void __launch_bounds__(kMostThreads) query_gradient(BlockSoftmaxBackw
   mma::commit_copies();
   for (int row = static_cast<int>(threadIdx.x); row < tile_rows; row += blockDim.x) {
     position[row] = row < rows ? tokens.position(first + row) : 0;
-    group[row] = row < rows ? tokens.group(first + row) : 0;
+    group[row] = row < rows ? tokens.group(first + row) : kHidden;
   }
   find_delta<T, kWidth>(all, place, first, rows, tile_rows, row_delta);
   __syncthreads();
@@ -179,31 +176,30 @@ __global__ void __launch_bounds__(kMostThreads) query_gradient(BlockSoftmaxBackw
                 mma::multiply<T>(dp[m][n], slope[m][step], b.tile[n]);
               }
           }
+          if (bias || !whole)
+            hide(s, slots, part, rule, position + own, group + own,
+                 bias ? bias + lines + own * line + column : nullptr, line);
 #pragma unroll
           for (int m = 0; m < kRows; ++m)
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
               const int row = own + m * 16 + i * 8 + g;
+              const int64_t weight_place = row * line + column + part + 2 * t;
               bool stay[2][2];
-              if (drops) dropped.two_tiles(drawn + row * line + column + part + 2 * t, stay);
+              if (drops) dropped.two_tiles(drawn + weight_place, stay);
 #pragma unroll
-              for (int n = 0; n < 2; ++n) {
-                const int slot = part + n * 8 + 2 * t;
-                const int64_t weight_place = row * line + column + slot;
+              for (int n = 0; n < 2; ++n)
 #pragma unroll
                 for (int j = 0; j < 2; ++j) {
                   float& score = s[m][n].part[2 * i + j];
-                  const bool seen = whole || (slots.group[slot + j] == group[row] &&
-                                              rule.sees(position[row], slots.position[slot + j]));
-                  if (bias && seen && row < rows) score += bias[lines + weight_place + j];
-                  const float weight = seen ? mma::power_of_two(score * kLog2E - log_sum[m][i]) : 0;
+                  const bool seen = score > -INFINITY;
+                  const float weight = mma::power_of_two(score * kLog2E - log_sum[m][i]);
                   float slope_of_weight = dp[m][n].part[2 * i + j];
                   if (drops) slope_of_weight *= stay[n][j] ? dropped.factor : 0;
                   score = weight * (slope_of_weight - delta[m][i]);
-                  if (kMore && all.dbias && seen && row < rows)
-                    all.dbias[drawn + weight_place + j] = score;
+                  if (kMore && all.dbias && seen)
+                    all.dbias[drawn + weight_place + n * 8 + j] = score;
                 }
-              }
             }
           mma::A ds[kRows];
 #pragma unroll
@@ -374,6 +370,23 @@ __global__ void __launch_bounds__(kMostThreads, kWidth > 64 || kMore ? 2 : 3)
                 index[n] = drawn + lines[stage][part + n / 2 * 8 + 2 * t + n % 2] + own + i * 8 + g;
               dropped.four_lines(index, stay[i]);
             }
+          if (bias || !whole)
+#pragma unroll
+            for (int n = 0; n < 2; ++n)
+#pragma unroll
+              for (int j = 0; j < 2; ++j) {
+                const int slot = part + n * 8 + 2 * t + j;
+#pragma unroll
+                for (int i = 0; i < 2; ++i) {
+                  const int row = own + i * 8 + g;
+                  float& score = s[n].part[2 * i + j];
+                  if (slots.group[slot] != group[row] ||
+                      !rule.sees(slots.position[slot], position[row]))
+                    score = -INFINITY;
+                  else if (bias)
+                    score += bias[lines[stage][slot] + row];
+                }
+              }
 #pragma unroll
           for (int n = 0; n < 2; ++n)
 #pragma unroll
@@ -382,12 +395,8 @@ __global__ void __launch_bounds__(kMostThreads, kWidth > 64 || kMore ? 2 : 3)
               const float log_sum = log_sums[stage][slot], delta = deltas[stage][slot];
 #pragma unroll
               for (int i = 0; i < 2; ++i) {
-                const int row = own + i * 8 + g;
                 float &score = s[n].part[2 * i + j], &slope = dp[n].part[2 * i + j];
-                const bool seen = whole || (slots.group[slot] == group[row] &&
-                                            rule.sees(slots.position[slot], position[row]));
-                if (bias && seen) score += bias[lines[stage][slot] + row];
-                const float weight = seen ? mma::power_of_two(score * kLog2E - log_sum) : 0;
+                const float weight = mma::power_of_two(score * kLog2E - log_sum);
                 const float stays = !drops ? 1 : stay[i][2 * n + j] ? dropped.factor : 0;
                 score = weight * stays;                    // of values
                 slope = weight * (slope * stays - delta);  // ds

@@ -13,7 +13,8 @@
 namespace longbow::kernels::blocks {
 
 constexpr int kTile = 64, kMostThreads = 128, kMostWarps = kMostThreads / 32;
-constexpr int kNobody = INT_MIN;  // the group of a slot without a token
+constexpr int kNobody = INT_MIN;      // the group of a slot without a token
+constexpr int kHidden = kNobody + 1;  // that of a token which is held, but not there or hidden
 constexpr float kLog2E = 1.4426950408889634f;
 
 // Which of the B H heads, and which of its tiles.
@@ -254,6 +255,41 @@ __device__ __forceinline__ void store_rows(const mma::C (&sums)[kRows][kWidth / 
       *reinterpret_cast<uint4*>(to + row * stride + column) =
           *reinterpret_cast<const uint4*>(room + row * kStride + column);
   }
+}
+
+// Scores of the queries of a warp and the slots from `from`: the bias is added, if there is one,
+// and what is not seen becomes -infinity. `position` and `group` are those of the warp's queries;
+// the bias of its first query and slot 0 is the first one, that of the next query `line` further.
+template <int kRows, int kTiles>
+__device__ __forceinline__ void hide(mma::C (&score)[kRows][kTiles], const Slots& slots, int from,
+                                     const Rule& rule, const int* position, const int* group,
+                                     const float* bias, int64_t line) {
+  const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  int row_position[kRows][2], row_group[kRows][2];
+#pragma unroll
+  for (int m = 0; m < kRows; ++m)
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      row_position[m][i] = position[m * 16 + i * 8 + g];
+      row_group[m][i] = group[m * 16 + i * 8 + g];
+    }
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n)
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      const int slot = from + n * 8 + 2 * t + j;
+      const int slot_position = slots.position[slot], slot_group = slots.group[slot];
+#pragma unroll
+      for (int m = 0; m < kRows; ++m)
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          float& one = score[m][n].part[2 * i + j];
+          if (slot_group != row_group[m][i] || !rule.sees(row_position[m][i], slot_position))
+            one = -INFINITY;
+          else if (bias)
+            one += bias[(m * 16 + i * 8 + g) * line + slot];
+        }
+    }
 }
 
 // Which weights stay, by their place in [B, H, U, query_block, S key_block]. Four neighbours are
