@@ -144,8 +144,10 @@ bool has_feature_kernel(const Tensor& q, const Tensor& k, const Tensor& v,
   for (const auto& x : {q, k, v})
     if (!x.is_cuda() || x.scalar_type() != at::kBFloat16 || x.numel() == 0) return false;
   constexpr int64_t kMostHeads = 65535;  // of all sequences
-  const auto shape = kernels::feature_shape(q.size(3), how.query_turns.defined(), v.size(3));
-  const bool causal_fits = !how.causal || (q.size(2) == k.size(2) && shape.features <= 128);
+  const bool turned = how.query_turns.defined();
+  const auto shape = kernels::feature_shape(q.size(3), turned, v.size(3));
+  const bool causal_fits =
+      !how.causal || (!turned && q.size(2) == k.size(2) && shape.features <= 128);
   return shape.features > 0 && causal_fits && q.size(0) * q.size(1) <= kMostHeads;
 }
 

@@ -13,7 +13,7 @@ at::Tensor feature_product(const at::Tensor& q, const at::Tensor& k, const at::T
                            const FeatureProduct& how);
 
 // Whether kernels do it that write no features to memory: on a GPU, in bfloat16, for heads of up to
-// 128 channels (64 if causal and turned). Elsewhere it has no advantage.
+// 128 channels, but not for turned features under a causal mask. Elsewhere it has no advantage.
 bool has_feature_kernel(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                         const FeatureProduct& how);
 

@@ -13,7 +13,8 @@ Tensor ExactAttention::attend(const Heads& heads, Context& context) {
 }
 
 Tensor ExactAttention::read(const Heads& heads, const Seen& seen, Context& context) {
-  return softmax_read(heads.q * scale_, heads.k, heads.v, seen.pairs(heads), weighing(), context);
+  const auto scores = (heads.q * scale_).matmul(heads.k.transpose(-2, -1));
+  return softmax_read(scores, heads.v, seen.pairs(heads), weighing(), context);
 }
 
 }  // namespace longbow

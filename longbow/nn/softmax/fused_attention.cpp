@@ -25,8 +25,6 @@ Tensor fused_causal(const Heads& heads, double scale) {
   return at::constant_pad_nd(sdpa(square, true, scale), {0, 0, queries - keys, 0});
 }
 
-}  // namespace
-
 // A row without any key is computed on all of them and then set to zero, because the kernels divide
 // by its sum.
 Tensor fused_read(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible,
@@ -37,6 +35,8 @@ Tensor fused_read(const Tensor& q, const Tensor& k, const Tensor& v, const Tenso
                                                   0.0, false, scale);
   return y * any.to(y.scalar_type());
 }
+
+}  // namespace
 
 Tensor fused_attention(const Heads& heads, const Mask& mask, double scale) {
   const bool itself = heads.x.is_same(heads.source);

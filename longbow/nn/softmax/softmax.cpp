@@ -16,7 +16,7 @@ Tensor masked_softmax(const Tensor& scores, const Tensor& visible) {
 namespace {
 
 // Whether LibTorch's fused kernels can read this: on a GPU in a half type, when nobody looks at the
-// weights and none is dropped, and what is visible is the same for all queries and heads.
+// weights, none is dropped and none is hidden.
 bool reads_fused(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible,
                  const Weighing& weighing, const Context& context) {
   const auto type = q.scalar_type();
@@ -24,15 +24,15 @@ bool reads_fused(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor
   return q.is_cuda() && (type == at::kBFloat16 || type == at::kHalf) && type == k.scalar_type() &&
          type == v.scalar_type() && !context.maps && !dropped && q.dim() == 4 &&
          q.sizes().slice(0, 2) == k.sizes().slice(0, 2) &&
-         k.sizes().slice(0, 3) == v.sizes().slice(0, 3) &&
-         (!visible.defined() || (visible.size(1) == 1 && visible.size(2) == 1));
+         k.sizes().slice(0, 3) == v.sizes().slice(0, 3) && !visible.defined();
 }
 
 }  // namespace
 
 Tensor softmax_read(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible,
                     const Weighing& weighing, Context& context) {
-  if (reads_fused(q, k, v, visible, weighing, context)) return fused_read(q, k, v, visible, 1);
+  if (reads_fused(q, k, v, visible, weighing, context))
+    return at::scaled_dot_product_attention(q, k, v, {}, 0.0, false, 1.0);
   return softmax_read(q.matmul(k.transpose(-2, -1)), v, visible, weighing, context);
 }
 

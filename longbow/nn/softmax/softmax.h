@@ -28,10 +28,6 @@ Tensor softmax_read(const Tensor& q, const Tensor& k, const Tensor& v, const Ten
 Tensor softmax_read(const Tensor& scores, const Tensor& v, const Tensor& visible,
                     const Weighing& weighing, Context& context);
 
-// softmax(q k^T scale) v over keys that are visible [B or 1, 1, 1, M] to all queries, or over all,
-// by LibTorch's fused kernels; zero where nothing is visible.
-Tensor fused_read(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible,
-                  double scale);
 // softmax(q k^T scale) v by LibTorch's fused kernels, or in tiles where they would want an N x M
 // mask: no N x M tensor is stored.
 Tensor fused_attention(const Heads& heads, const Mask& mask, double scale);
