@@ -2,9 +2,9 @@
 //   x' = L x + B u  at steps of dt:   x_t = L_ x_{t-1} + B_ u_t,
 //   y_t = 2 Re(R x_t) + D u_t,   out = y sigmoid(W GELU(y) + b),
 // with L of P complex numbers, one of each conjugate pair, B [P, C], R [C, P]; L_ = exp(L dt) and
-// B_ = (L_ - 1) / L B (zero-order hold), or their bilinear forms. The states are found by a scan in
-// O(log N) steps. Without a causal mask a second scan runs backwards and is read out besides; both
-// count the token itself.
+// B_ = (L_ - 1) / L B (zero-order hold), or their bilinear forms. The states are found by a scan,
+// on a GPU in O(log N) steps. Without a causal mask a second scan runs backwards and is read out
+// besides; both count the token itself.
 #include <ATen/ATen.h>
 
 #include "longbow/attention/mechanism.h"
@@ -76,7 +76,7 @@ class S5 : public MixerImpl {
     const auto [rate, written] = discretized(u);
     auto y = read(diagonal_scan(written, rate), read_);
     if (config_.bidirectional && !context.mask.causal)
-      y = y + read(diagonal_scan(written.flip(1), rate).flip(1), read_ahead_);
+      y = y + read(diagonal_scan(written, rate, /*reversed=*/true), read_ahead_);
     return finished(y + skip_ * u, x, context);
   }
 
@@ -124,7 +124,7 @@ class S5 : public MixerImpl {
   // 2 Re(R x) as one real product.
   static Tensor read(const Tensor& states, const Tensor& weights) {
     const auto r = at::view_as_complex(weights.to(at::toRealValueType(states.scalar_type())));
-    return 2 * as_pairs(states).matmul(as_pairs(r.conj_physical()).t());
+    return as_pairs(states).matmul(as_pairs(2 * r.conj_physical()).t());
   }
 
   Tensor finished(const Tensor& y, const Tensor& x, const Context& context) const {

@@ -1,13 +1,126 @@
 #include "longbow/ops/diagonal_scan.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <torch/library.h>
 
 #include <algorithm>
+
+#include "longbow/kernels/diagonal_scan.h"
+#include "longbow/ops/differentiable.h"
+#include "longbow/ops/gradient.h"
 
 namespace longbow {
 namespace {
 
 using at::Tensor;
+
+void check(const Tensor& b, const Tensor& rate) {
+  TORCH_CHECK(b.dim() == 3 && rate.dim() == 1 && b.size(2) == rate.size(0), "diagonal_scan: b is ",
+              b.sizes(), " but rate is ", rate.sizes());
+  TORCH_CHECK(b.is_complex() && b.scalar_type() == rate.scalar_type(), "diagonal_scan: b is ",
+              b.scalar_type(), " and rate ", rate.scalar_type(),
+              ", but both must be complex, of one type");
+}
+
+template <class T>
+void run_kernel(const Tensor& factors, const Tensor& b, Tensor& out, bool reversed) {
+  const int64_t length = b.size(1), modes = b.size(2), size = kernels::kScanModes,
+                blocks = (modes + size - 1) / size;
+  at::parallel_for(0, b.size(0) * blocks, 1, [&](int64_t first, int64_t last) {
+    for (int64_t task = first; task < last; ++task) {
+      const int64_t mode = task % blocks * size,
+                    start = 2 * (task / blocks * length * modes + mode);
+      kernels::diagonal_scan(
+          kernels::DiagonalScan<T>{.factors = factors.const_data_ptr<T>() + 2 * mode,
+                                   .b = b.const_data_ptr<T>() + start,
+                                   .out = out.mutable_data_ptr<T>() + start,
+                                   .length = length,
+                                   .stride = 2 * modes,
+                                   .modes = std::min(size, modes - mode),
+                                   .reversed = reversed});
+    }
+  });
+}
+
+Tensor on_cpu(const Tensor& b, const Tensor& rate, bool reversed) {
+  check(b, rate);
+  const auto pairs = [](const Tensor& x) {
+    return at::view_as_real(x.resolve_conj().contiguous());
+  };
+  auto out = at::empty(b.sizes(), b.options());
+  auto states = at::view_as_real(out);
+  const auto added = pairs(b), factors = pairs(rate.exp());
+  added.scalar_type() == at::kFloat ? run_kernel<float>(factors, added, states, reversed)
+                                    : run_kernel<double>(factors, added, states, reversed);
+  return out;
+}
+
+Tensor on_any_device(const Tensor& b, const Tensor& rate, bool reversed) {
+  check(b, rate);
+  return diagonal_scan_formula(b, rate, reversed);
+}
+
+Tensor on_meta(const Tensor& b, const Tensor& rate, bool) {
+  check(b, rate);
+  return at::empty(b.sizes(), b.options());
+}
+
+Tensor call(const Tensor& b, const Tensor& rate, bool reversed) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("longbow::diagonal_scan", "")
+                             .typed<Tensor(const Tensor&, const Tensor&, bool)>();
+  return op.call(b, rate, reversed);
+}
+
+// What a state adds to the loss it also adds through the states after it: the gradient of b is the
+// scan in the other direction, and that of the factor exp(rate) counts it for the state before.
+struct Gradient : Differentiable {
+  explicit Gradient(bool backwards) : reversed(backwards) {}
+  const bool reversed;
+
+  TensorVector forward(const TensorVector& inputs) override {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    auto states = call(inputs[0], inputs[1], reversed);
+    save({states, inputs[1]});
+    return {states};
+  }
+  TensorVector backward(const TensorVector& gradients) override {
+    const auto kept = saved();
+    const auto &states = kept[0], &rate = kept[1];
+    TensorVector result(2);
+    result[0] = call(gradients[0], rate.conj(), !reversed);
+    if (!wants_gradient_of(1)) return result;
+    const auto all_but_last = [](const Tensor& x) { return at::slice(x, 1, 0, -1); };
+    const auto all_but_first = [](const Tensor& x) { return at::slice(x, 1, 1); };
+    const auto before = reversed ? all_but_first(states) : all_but_last(states),
+               after = reversed ? all_but_last(result[0]) : all_but_first(result[0]);
+    result[1] = (before.conj() * after).flatten(0, 1).sum(0) * rate.exp().conj();
+    return result;
+  }
+};
+
+Tensor with_gradient(const Tensor& b, const Tensor& rate, bool reversed) {
+  if (wants_gradient(b, rate)) return applied<Gradient>({b, rate}, reversed)[0];
+  const at::AutoDispatchBelowADInplaceOrView below;
+  return call(b, rate, reversed);
+}
+
+TORCH_LIBRARY_FRAGMENT(longbow, m) {
+  m.def("diagonal_scan(Tensor b, Tensor rate, bool reversed) -> Tensor");
+}
+TORCH_LIBRARY_IMPL(longbow, CPU, m) {
+  m.impl("diagonal_scan", on_cpu);
+}
+TORCH_LIBRARY_IMPL(longbow, CUDA, m) {
+  m.impl("diagonal_scan", on_any_device);
+}
+TORCH_LIBRARY_IMPL(longbow, Meta, m) {
+  m.impl("diagonal_scan", on_meta);
+}
+TORCH_LIBRARY_IMPL(longbow, Autograd, m) {
+  m.impl("diagonal_scan", with_gradient);
+}
 
 // exp(rate (i - j)) for j <= i, else 0: [P, K, K]. No exponent is positive.
 Tensor decays_between(const Tensor& rate, int64_t size) {
@@ -18,12 +131,15 @@ Tensor decays_between(const Tensor& rate, int64_t size) {
 
 }  // namespace
 
-Tensor diagonal_scan(const Tensor& b, const Tensor& rate) {
-  TORCH_CHECK(b.dim() == 3 && rate.dim() == 1 && b.size(2) == rate.size(0), "diagonal_scan: b is ",
-              b.sizes(), " but rate is ", rate.sizes());
+Tensor diagonal_scan(const Tensor& b, const Tensor& rate, bool reversed) {
+  return call(b, rate, reversed);
+}
+
+Tensor diagonal_scan_formula(const Tensor& b, const Tensor& rate, bool reversed) {
+  if (reversed) return diagonal_scan_formula(b.flip(1), rate).flip(1);
   constexpr int64_t kChunk = 32;
   const int64_t batch = b.size(0), length = b.size(1);
-  if (length == 0) return b;
+  if (length == 0) return b.clone();
   const int64_t chunk = std::min(length, kChunk), chunks = (length + chunk - 1) / chunk;
   const auto cut = at::constant_pad_nd(b, {0, 0, 0, chunks * chunk - length})
                        .unflatten(1, {chunks, chunk});  // [B, A, K, P]
@@ -33,7 +149,7 @@ Tensor diagonal_scan(const Tensor& b, const Tensor& rate) {
                           .permute({2, 3, 1, 0});
   const auto joined = [&](const Tensor& x) { return x.flatten(1, 2).narrow(1, 0, length); };
   if (chunks == 1) return joined(inside);
-  const auto ends = diagonal_scan(inside.select(2, chunk - 1), rate * chunk);
+  const auto ends = diagonal_scan_formula(inside.select(2, chunk - 1), rate * chunk);
   const auto before = at::constant_pad_nd(ends.narrow(1, 0, chunks - 1), {0, 0, 1, 0});
   const auto steps = at::arange(1, chunk + 1, rate.options().dtype(at::kLong)).unsqueeze(1);
   return joined(inside + (rate * steps).exp() * before.unsqueeze(2));
