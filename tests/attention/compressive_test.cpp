@@ -160,13 +160,29 @@ Trained trained(const std::string& options, const Tensor& x) {
   return result;
 }
 
-// The convolution as a mean: its weight is that of each row / rate.
-void set_to_mean(const Mixer& mixer, int64_t rate) {
-  const at::NoGradGuard no_grad;
-  const auto named = mixer->named_parameters();
-  auto weight = named["compressor.convolution.weight"], bias = named["compressor.convolution.bias"];
-  weight.copy_(at::eye(kWidth, at::kDouble).repeat({1, rate}) / static_cast<double>(rate));
-  bias.zero_();
+TEST(Compressive, TheConvolutionStartsAsTheMean) {
+  const auto x = random_normal({2, kTokens, kWidth}, 8);
+  EXPECT_NEAR_TENSOR(
+      causal(made("compressive", "{memory: 5, slots: 4, rate: 4}"), x),
+      causal(made("compressive", "{memory: 5, slots: 4, rate: 4, compression: mean}"), x),
+      tolerance(at::kDouble));
+}
+
+// The laws see that start, in which the order of the taps does not matter.
+TEST(Compressive, TheTapsOfTheConvolutionHaveAnOrder) {
+  const auto x = random_normal({2, kTokens, kWidth}, 9);
+  for (const auto* text :
+       {"{memory: 5, slots: 4, rate: 3}", "{memory: 5, slots: 4, rate: 3, dilation: 2}"}) {
+    const auto mixer = made("compressive", text);
+    const auto parameters = mixer->named_parameters();
+    at::NoGradGuard no_grad;
+    for (const auto* name : {"compressor.convolution.weight", "compressor.convolution.bias"})
+      Tensor(parameters[name]).copy_(random_normal(parameters[name].sizes(), 10));
+    const auto options = find_mechanism("compressive").resolve(parse_yaml(text, "options"));
+    const auto want =
+        (*oracle::find("compressive"))(*mixer, options, kSite, x, {.mask = {.causal = true}});
+    EXPECT_NEAR_TENSOR(causal(mixer, x), want, tolerance(at::kDouble)) << text;
+  }
 }
 
 TEST(Compressive, OnlyTheCompressorLearnsFromTheReconstruction) {
@@ -189,11 +205,11 @@ TEST(Compressive, OnlyTheCompressorLearnsFromTheReconstruction) {
   }
 }
 
-// Rows that are equal within their groups are read like their mean.
+// Rows that are equal within their groups are read like their mean, which the convolution starts
+// as.
 TEST(Compressive, NothingIsLostOfRowsThatAreEqual) {
   const auto x = random_normal({2, 40, kWidth}, 4).repeat_interleave(3, 1);
   const auto mixer = made("compressive", "{memory: 6, slots: 4, rate: 3}");
-  set_to_mean(mixer, 3);
   mixer->train();
   Context context = {.mask = {.causal = true}};
   (*mixer)(x, context);

@@ -5,10 +5,12 @@
 namespace longbow {
 
 Compressor::Compressor(const Site& site, Compression how, int64_t rate) : how_(how) {
+  if (how != Compression::conv) return;
   const int64_t width = site.shape.width;
-  if (how == Compression::conv)
-    convolution_ = register_module(
-        "convolution", std::make_shared<Linear>(site.at("convolution"), rate * width, width));
+  convolution_ = register_module(
+      "convolution", std::make_shared<Linear>(site.at("convolution"), rate * width, width));
+  const at::NoGradGuard no_grad;
+  convolution_->weight.copy_(at::eye(width).repeat({1, rate}) / static_cast<double>(rate));
 }
 
 Tensor Compressor::operator()(const Tensor& rows, const Tensor& used) const {

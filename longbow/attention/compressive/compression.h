@@ -12,6 +12,8 @@ constexpr std::array<std::string_view, 4> names_of(Compression) {
   return {"mean", "max", "conv", "most_used"};
 }
 
+// A convolution starts as the mean: the slots of a random one tell nothing at first, and a model
+// learns to ignore them before they do.
 class Compressor : public Part {
  public:
   Compressor(const Site& site, Compression how, int64_t rate);
