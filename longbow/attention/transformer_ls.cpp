@@ -309,8 +309,8 @@ Promises promises(const Config& c) {
   return {.future = c.cls ? Future::refused : Future::exact,
           .decode = !c.cls,
           .positional = true,
-          .time = exponent,
-          .memory = exponent};
+          .causal_time = exponent,
+          .causal_memory = exponent};
 }
 
 Attention make(const Site& site, const Config& c) {

@@ -28,6 +28,16 @@ Promises promises_of(const BenchSubject& subject) {
   return mechanism_of(subject.options).promises(options_of(subject.options));
 }
 
+// Exponents, under the mask that is timed.
+struct Promised {
+  double time, memory;
+};
+Promised promised_growth(const BenchSubject& subject, const BenchCommand& command) {
+  const auto p = promises_of(subject);
+  return is_causal(subject, command) ? Promised{p.causal_time, p.causal_memory}
+                                     : Promised{p.time, p.memory};
+}
+
 // With --growth those that promise to grow more slowly than softmax, otherwise all.
 std::vector<BenchSubject> subjects(const BenchCommand& command) {
   std::vector<BenchSubject> all;
@@ -52,7 +62,7 @@ std::vector<BenchSubject> subjects(const BenchCommand& command) {
     const bool asked = std::find(chosen.begin(), chosen.end(), mechanism.name) != chosen.end();
     if (!asked && !chosen.empty()) continue;
     add(mechanism.name, mechanism.name, "");
-    if (command.growth && !asked && promises_of(all.back()).time >= 2) all.pop_back();
+    if (command.growth && !asked && promised_growth(all.back(), command).time >= 2) all.pop_back();
   }
   return all;
 }
@@ -99,7 +109,7 @@ Node json_of(const BenchSample& s) {
 // Growth exponents, what is promised of a training step, and the length from which a mechanism is
 // faster than fused softmax.
 Node growth_of(const std::vector<BenchSample>& samples, const BenchSubject& subject,
-               const std::string& mode) {
+               const BenchCommand& command, const std::string& mode) {
   arena::Curve time, processor, memory, baseline;
   for (const auto& s : samples) {
     if (s.mode != mode || s.status != "ok") continue;
@@ -113,7 +123,7 @@ Node growth_of(const std::vector<BenchSample>& samples, const BenchSubject& subj
   const auto node = [](std::optional<double> value) {
     return value ? Node::number(*value) : Node{};
   };
-  const auto promises = promises_of(subject);
+  const auto promises = promised_growth(subject, command);
   const auto promised = [&](double value) {
     return mode == "training" ? Node::number(value) : Node{};
   };
@@ -284,7 +294,7 @@ int run(const BenchCommand& given) {
                          s.status == "ok" ? fmt::format("{:.3g} ms", 1e3 * s.median)
                                           : s.status + " " + s.reason));
       }
-      growth.items.push_back(growth_of(samples, subject, mode));
+      growth.items.push_back(growth_of(samples, subject, command, mode));
     }
     (mode == kModelMode ? print_model
      : command.growth   ? print_growth

@@ -36,8 +36,7 @@ class Layer {
              .seed = 1,
              .shared = std::make_shared<Shared>()};
     mixer_ = make_mixer(subject.options, site_);
-    causal_ = command.causal ||
-              !mechanism_of(subject.options).promises(options_of(subject.options)).bidirectional;
+    causal_ = is_causal(subject, command);
     mixer_->to(device_, type_);
     site_.shared->to(device_, type_);
     x_ = Random::from_seed(2)
@@ -155,6 +154,11 @@ void time_model(BenchSample& result, const BenchSubject& subject, const BenchCom
 }
 
 }  // namespace
+
+bool is_causal(const BenchSubject& subject, const BenchCommand& command) {
+  return command.causal ||
+         !mechanism_of(subject.options).promises(options_of(subject.options)).bidirectional;
+}
 
 RunConfig bench_model(const BenchSubject& subject, const BenchCommand& command) {
   auto tree = load_config(command.config);

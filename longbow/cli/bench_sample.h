@@ -34,6 +34,9 @@ struct BenchSample {
   std::string status = "ok", reason = "";
 };
 
+// Whether a layer is timed under a causal mask: asked for, or there is no other form.
+bool is_causal(const BenchSubject& subject, const BenchCommand& command);
+
 // The mode of a bench with --config: whole training steps.
 inline constexpr const char* kModelMode = "model";
 // The run config of --config with the mechanism in its model.

@@ -14,6 +14,21 @@
 namespace longbow::cli {
 namespace {
 
+// Exponents whatever the mask is, of those that there are.
+double largest(const Promises& p, double bidirectional, double causal) {
+  if (!p.bidirectional) return causal;
+  return p.future == Future::refused ? bidirectional : std::max(bidirectional, causal);
+}
+double largest_time(const Promises& p) {
+  return largest(p, p.time, p.causal_time);
+}
+double largest_memory(const Promises& p) {
+  return largest(p, p.memory, p.causal_memory);
+}
+std::string power(double exponent) {
+  return fmt::format("N^{:g}", exponent);
+}
+
 Node json_of(const Promises& p) {
   return Node::map({{"padding", Node::string(name_of(p.padding))},
                     {"future", Node::string(name_of(p.future))},
@@ -22,22 +37,33 @@ Node json_of(const Promises& p) {
                     {"globals", Node::boolean(p.globals)},
                     {"decode", Node::boolean(p.decode)},
                     {"positional", Node::boolean(p.positional)},
-                    {"time_exponent", Node::number(p.time)},
-                    {"memory_exponent", Node::number(p.memory)}});
+                    {"time_exponent", Node::number(largest_time(p))},
+                    {"memory_exponent", Node::number(largest_memory(p))}});
 }
 
 // By mask: bidirectional, causal; those that there are.
+Node by_mask(const Promises& p, const Node& all, const Node& causal) {
+  Node forms = Node::map();
+  if (p.bidirectional) forms["bidirectional"] = all;
+  if (p.future != Future::refused) forms["causal"] = causal;
+  return forms;
+}
 Node launches_of(const Promises& p) {
-  Node launches = Node::map();
-  if (p.bidirectional) launches["bidirectional"] = Node::string(name_of(p.launches));
-  if (p.future != Future::refused) launches["causal"] = Node::string(name_of(p.causal_launches));
-  return launches;
+  return by_mask(p, Node::string(name_of(p.launches)), Node::string(name_of(p.causal_launches)));
+}
+Node exponents_of(const Promises& p) {
+  const auto both = [](double time, double memory) {
+    return Node::map({{"time", Node::number(time)}, {"memory", Node::number(memory)}});
+  };
+  return by_mask(p, both(p.time, p.memory), both(p.causal_time, p.causal_memory));
 }
 
-std::string text_of_launches(const Promises& p) {
-  const auto all = name_of(p.launches), causal = name_of(p.causal_launches);
+std::string text_by_mask(const Promises& p, const std::string& all, const std::string& causal) {
   if (p.future == Future::refused || (p.bidirectional && all == causal)) return all;
   return p.bidirectional ? fmt::format("{}, causal {}", all, causal) : causal;
+}
+std::string text_of_launches(const Promises& p) {
+  return text_by_mask(p, name_of(p.launches), name_of(p.causal_launches));
 }
 
 Node json_of(const Mechanism& m) {
@@ -54,6 +80,7 @@ Node json_of(const Mechanism& m) {
                     {"promises", json_of(m.promises({}))},
                     {"rotary", Node::boolean(m.promises({}).rotary)},
                     {"launches", launches_of(m.promises({}))},
+                    {"exponents", exponents_of(m.promises({}))},
                     {"variants", variants},
                     {"options", json_rows(m.options)}});
 }
@@ -74,8 +101,12 @@ std::string page_of(const Mechanism& m) {
       name_of(p.padding), name_of(p.future), yes(p.bidirectional), yes(p.cross));
   text += fmt::format("| global tokens | {} |\n| decoding state | {} |\n| knows positions | {} |\n",
                       yes(p.globals), yes(p.decode), yes(p.positional));
-  text += fmt::format("| rotary positions | {} |\n| time, memory | N^{:g}, N^{:g} |\n",
-                      yes(p.rotary), p.time, p.memory);
+  const auto exponents = [](double time, double memory) {
+    return power(time) + ", " + power(memory);
+  };
+  text += fmt::format(
+      "| rotary positions | {} |\n| time, memory | {} |\n", yes(p.rotary),
+      text_by_mask(p, exponents(p.time, p.memory), exponents(p.causal_time, p.causal_memory)));
   text += fmt::format("| kernel launches | {} |\n\n", text_of_launches(p));
   return text + markdown_rows(m.options, "option");
 }
@@ -91,9 +122,11 @@ std::string text_of(const Mechanism& m) {
       "  padding {}, future {}, bidirectional {}, cross-attention {}, global tokens {},\n",
       name_of(p.padding), name_of(p.future), yes(p.bidirectional), yes(p.cross), yes(p.globals));
   text += fmt::format(
-      "  decoding state {}, knows positions {}, takes rotary ones {}, time N^{:g}, memory "
-      "N^{:g},\n  kernel launches {}\n\nOptions\n",
-      yes(p.decode), yes(p.positional), yes(p.rotary), p.time, p.memory, text_of_launches(p));
+      "  decoding state {}, knows positions {}, takes rotary ones {}, time {}, memory "
+      "{},\n  kernel launches {}\n\nOptions\n",
+      yes(p.decode), yes(p.positional), yes(p.rotary),
+      text_by_mask(p, power(p.time), power(p.causal_time)),
+      text_by_mask(p, power(p.memory), power(p.causal_memory)), text_of_launches(p));
   text += text_rows(m.options);
   text += "\nVariants that the laws also run\n";
   for (const auto& v : m.variants) text += fmt::format("  {:<14} {}\n", v.name, v.options);
@@ -115,9 +148,9 @@ const std::vector<Column>& list_columns() {
       {"future", [](const Mechanism&, const Promises& p) { return name_of(p.future); }},
       {"cross", [](const Mechanism&, const Promises& p) { return std::string(yes(p.cross)); }},
       {"decode", [](const Mechanism&, const Promises& p) { return std::string(yes(p.decode)); }},
-      {"time", [](const Mechanism&, const Promises& p) { return fmt::format("N^{:g}", p.time); }},
-      {"memory",
-       [](const Mechanism&, const Promises& p) { return fmt::format("N^{:g}", p.memory); }, false},
+      {"time", [](const Mechanism&, const Promises& p) { return power(largest_time(p)); }},
+      {"memory", [](const Mechanism&, const Promises& p) { return power(largest_memory(p)); },
+       false},
   };
   return all;
 }
@@ -147,7 +180,9 @@ std::string legend() {
        "form."},
       {"cross", "reads another sequence than its own (cross-attention)"},
       {"decode", "writes token by token from a state, without reading the past again"},
-      {"time, memory", "how a training step grows with the length N of the sequence"},
+      {"time, memory",
+       "how a training step grows with the length N of the sequence, under the mask that costs "
+       "more"},
   });
 }
 

@@ -387,6 +387,9 @@ TEST(Broken, CostGrowsAsPromised) {
   auto promises = find_mechanism("softmax").promises({});
   promises.time = 1;
   expect_broken(subject<Jacket>(promises), kCostGrowsAsPromised, "bidirectional: operations grow");
+  promises.time = 2;
+  promises.causal_time = 1;
+  expect_broken(subject<Jacket>(promises), kCostGrowsAsPromised, "causal: operations grow");
 }
 
 struct AddsInChunks : Jacket {

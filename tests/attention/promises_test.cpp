@@ -13,17 +13,26 @@ namespace {
 const std::string kFile = LONGBOW_SOURCE_DIR "/tests/attention/promises.txt";
 
 std::string table() {
-  constexpr auto kLine = "{:28} {:9} {:7} {:13} {:5} {:7} {:6} {:10} {:6} {:4} {:6} {:11} {}\n";
+  constexpr auto kLine =
+      "{:28} {:9} {:7} {:13} {:5} {:7} {:6} {:10} {:6} {:>4} {:>6} {:11} {:>11} {:>13} {}\n";
   auto text = fmt::format(kLine, "subject", "padding", "future", "bidirectional", "cross",
                           "globals", "decode", "positional", "rotary", "time", "memory", "launches",
-                          "causal launches");
+                          "causal time", "causal memory", "causal launches");
   const auto yes = [](bool value) { return value ? "yes" : "-"; };
-  for (const auto& [name, mechanism, p, options, make] : subjects())
-    text +=
-        fmt::format(kLine, name, name_of(p.padding), name_of(p.future), yes(p.bidirectional),
-                    yes(p.cross), yes(p.globals), yes(p.decode), yes(p.positional), yes(p.rotary),
-                    p.time, p.memory, p.bidirectional ? name_of(p.launches) : "-",
-                    p.future == Future::refused ? "-" : name_of(p.causal_launches));
+  const auto exponent = [](double value) { return fmt::format("{:g}", value); };
+  for (const auto& subject : subjects()) {
+    const auto& p = subject.promises;
+    const auto all = [&](const std::string& cell) { return p.bidirectional ? cell : "-"; };
+    const auto causal = [&](const std::string& cell) {
+      return p.future != Future::refused ? cell : "-";
+    };
+    text += fmt::format(kLine, subject.name, name_of(p.padding), name_of(p.future),
+                        yes(p.bidirectional), yes(p.cross), yes(p.globals), yes(p.decode),
+                        yes(p.positional), yes(p.rotary), all(exponent(p.time)),
+                        all(exponent(p.memory)), all(name_of(p.launches)),
+                        causal(exponent(p.causal_time)), causal(exponent(p.causal_memory)),
+                        causal(name_of(p.causal_launches)));
+  }
   return text;
 }
 

@@ -132,6 +132,19 @@ TEST(BenchCommand, GrowthStandsBesideWhatIsPromised) {
   for (const auto& row : result.at("benchmarks")) EXPECT_GT(row.at("cpu_time").get<double>(), 0);
 }
 
+TEST(BenchCommand, WhatIsPromisedDependsOnTheMask) {
+  const Workspace here;
+  const auto promised = [&](std::vector<std::string> flags) {
+    flags.insert(flags.end(), {"--growth", "--mechanisms", "transformer_ls"});
+    EXPECT_EQ(here.run(bench("8,16", flags)).code, 0);
+    const auto row = json::parse(here.read("bench.json")).at("growth").at(0);
+    return std::pair<double, double>(row.at("promised_time_exponent"),
+                                     row.at("promised_memory_exponent"));
+  };
+  EXPECT_EQ(promised({}), std::pair(1.0, 1.0));
+  EXPECT_EQ(promised({"--causal"}), std::pair(1.5, 1.5));
+}
+
 TEST(BenchCommand, GrowthIsOfThoseThatPromiseLessThanSoftmax) {
   const Workspace here;
   (void)here.run(bench("1", {"--growth"}));

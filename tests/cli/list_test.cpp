@@ -49,6 +49,18 @@ TEST(ListCommand, GivesEveryRowWithItsPromises) {
   }
 }
 
+TEST(ListCommand, GivesExponentsOfTheMasksThatThereAre) {
+  std::map<std::string, json> rows;
+  for (const auto& row : json::parse(Workspace().run({"list", "--json"}).out))
+    rows[row.at("name")] = row;
+  const auto& both = rows.at("transformer_ls");
+  EXPECT_EQ(both.at("exponents"), json::parse(R"({"bidirectional": {"time": 1, "memory": 1},
+                                                  "causal": {"time": 1.5, "memory": 1.5}})"));
+  EXPECT_EQ(both.at("promises").at("time_exponent"), 1.5) << "whatever the mask is";
+  EXPECT_EQ(keys_of(rows.at("transformer_xl").at("exponents")), std::set<std::string>{"causal"});
+  EXPECT_EQ(keys_of(rows.at("fnet").at("exponents")), std::set<std::string>{"bidirectional"});
+}
+
 TEST(ListCommand, TellsTheFiveMechanismsApart) {
   std::map<std::string, json> promises;
   for (const auto& row : json::parse(Workspace().run({"list", "--json"}).out))

@@ -42,6 +42,7 @@ struct Promises {
   bool positional = false;      // knows where tokens stand, so is not permutation equivariant
   bool rotary = false;          // has queries and keys that Site::rotary can turn
   double time = 1, memory = 1;  // exponents of N
+  double causal_time = time, causal_memory = memory;
   Launches launches = Launches::constant, causal_launches = Launches::constant;
 };
 
