@@ -13,9 +13,13 @@ struct DiagonalScan {
   const T* factors;        // a [modes, 2]
   const T* b;              // [length, modes, 2]
   T* out;                  // x [length, modes, 2]
-  int64_t length, stride;  // `stride` numbers from one row of b or x to the next
+  int64_t length, stride;  // `stride` numbers from one row of b, x or `others` to the next
   int64_t modes;
   bool reversed;
+  // Where given, `products` are the sums over t of x_t times the conjugate of the row of `others`
+  // that the scan comes to after t: what the gradient of a needs of the scan it runs against.
+  const T* others = nullptr;   // [length, modes, 2]
+  double* products = nullptr;  // [modes, 2]
 };
 void diagonal_scan(const DiagonalScan<float>& task) noexcept;
 void diagonal_scan(const DiagonalScan<double>& task) noexcept;

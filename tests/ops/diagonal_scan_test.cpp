@@ -120,10 +120,20 @@ TEST(DiagonalScan, RefusesWhatDoesNotFit) {
   EXPECT_EQ(error_of([&] { (void)diagonal_scan(b, at::zeros({4})); }),
             "diagonal_scan: b is ComplexFloat and rate Float, but both must be complex, of one "
             "type");
+  using Gradients = std::tuple<Tensor, Tensor>(const Tensor&, const Tensor&, const Tensor&, bool);
+  const auto gradients = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("longbow::diagonal_scan_gradients", "")
+                             .typed<Gradients>();
+  EXPECT_EQ(error_of([&] {
+              gradients.call(b.narrow(1, 0, 3), b, at::zeros({4}, at::kComplexFloat), false);
+            }),
+            "diagonal_scan_gradients: the gradient is ComplexFloat [2, 3, 4] but the states are "
+            "ComplexFloat [2, 5, 4]");
 }
 
 TEST(DiagonalScan, IsRegisteredForEveryDevice) {
   EXPECT_EQ(missing_kernels("diagonal_scan"), "");
+  EXPECT_EQ(missing_kernels("diagonal_scan_gradients"), "");
   const auto options = at::TensorOptions(at::kMeta).dtype(at::kComplexFloat);
   const auto b = at::empty({2, 5, 4}, options);
   EXPECT_EQ(diagonal_scan(b, at::empty({4}, options)).sizes(), b.sizes());
