@@ -38,7 +38,13 @@ Promised promised_growth(const BenchSubject& subject, const BenchCommand& comman
                                      : Promised{p.time, p.memory};
 }
 
-// With --growth those that promise to grow more slowly than softmax, otherwise all.
+// Whether a mechanism that nobody named is worth timing: with --growth one that promises to grow
+// more slowly than softmax, with --causal one that takes the mask.
+bool is_wanted(const BenchSubject& subject, const BenchCommand& command) {
+  if (command.growth && promised_growth(subject, command).time >= 2) return false;
+  return !command.causal || promises_of(subject).future != Future::refused;
+}
+
 std::vector<BenchSubject> subjects(const BenchCommand& command) {
   std::vector<BenchSubject> all;
   const auto add = [&](const std::string& label, const std::string& name,
@@ -62,7 +68,7 @@ std::vector<BenchSubject> subjects(const BenchCommand& command) {
     const bool asked = std::find(chosen.begin(), chosen.end(), mechanism.name) != chosen.end();
     if (!asked && !chosen.empty()) continue;
     add(mechanism.name, mechanism.name, "");
-    if (command.growth && !asked && promised_growth(all.back(), command).time >= 2) all.pop_back();
+    if (!asked && !is_wanted(all.back(), command)) all.pop_back();
   }
   return all;
 }

@@ -155,6 +155,17 @@ TEST(BenchCommand, GrowthIsOfThoseThatPromiseLessThanSoftmax) {
   EXPECT_FALSE(names.count("softmax") || names.count("softmax_naive") || names.count("rela"));
 }
 
+TEST(BenchCommand, ACausalMaskIsGivenToThoseThatTakeIt) {
+  const Workspace here;
+  EXPECT_EQ(here.run(bench("64", {"--growth", "--causal"})).code, 0);
+  std::set<std::string> names;
+  const auto result = json::parse(here.read("bench.json"));
+  for (const auto& row : result.at("growth")) names.insert(row.at("mechanism"));
+  EXPECT_TRUE(names.count("linear"));
+  EXPECT_FALSE(names.count("fnet"));
+  EXPECT_EQ(here.run(bench("64", {"--causal", "--mechanisms", "fnet"})).code, 1) << "it was named";
+}
+
 // One draws random numbers in training.
 TEST(BenchCommand, WhatIsCausalOnlyOrRandomIsMeasuredSo) {
   const Workspace here;
