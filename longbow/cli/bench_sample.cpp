@@ -18,9 +18,21 @@
 #include "longbow/tensors/meter.h"
 #include "longbow/train/run/throughput.h"
 #include "longbow/train/step/replay.h"
+#ifdef LONGBOW_CUDA
+#include <c10/cuda/CUDACachingAllocator.h>
+#endif
 
 namespace longbow::cli {
 namespace {
+
+// What earlier samples left in the caches of the allocator, which keeps them apart by stream.
+void release_cached(at::Device device) {
+#ifdef LONGBOW_CUDA
+  if (device.is_cuda()) c10::cuda::CUDACachingAllocator::emptyCache();
+#else
+  (void)device;
+#endif
+}
 
 int64_t sequences(const BenchCommand& command, int64_t length) {
   return command.tokens > 0 ? std::max<int64_t>(1, command.tokens / length) : command.batch;
@@ -181,6 +193,7 @@ at::ScalarType parse_bench_dtype(const std::string& text) {
 BenchSample bench_sample(const BenchSubject& subject, const BenchCommand& command,
                          const std::string& mode, int64_t length) {
   BenchSample result = {.label = subject.label, .mode = mode, .length = length};
+  release_cached(parse_device(command.device));
   try {
     (mode == kModelMode ? time_model : time_layer)(result, subject, command);
   } catch (...) {
