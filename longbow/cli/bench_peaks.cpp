@@ -1,6 +1,7 @@
 #include "longbow/cli/bench_peaks.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <chrono>
