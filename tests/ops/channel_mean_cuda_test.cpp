@@ -1,7 +1,6 @@
 #include <ATen/ATen.h>
 
 #include "longbow/ops/channel_mean.h"
-#include "longbow/ops/channel_mean_formula.h"
 #include "tests/support/tensor.h"
 
 namespace longbow {
