@@ -3,7 +3,8 @@
 //   ds_ij = w_ij (g_i . v_j - delta_i),   dq_i = sum_j ds_ij k_j,
 //   dk_j = sum_i ds_ij q_i,   dv_j = sum_i w_ij g_i.
 // The first kernel holds queries while keys pass by, the second one keys while queries pass by; the
-// latter reads which blocks of queries list a block of keys. Sums are always made in one order.
+// latter reads which blocks of queries list a block of keys. Tiles are worked off 16 slots at a
+// time. Sums are always made in one order.
 #include <cuda_runtime.h>
 
 #include "longbow/kernels/cuda/block_tiles.h"
@@ -13,31 +14,29 @@ namespace {
 
 using namespace blocks;
 
-__device__ float exponent(float log_sum) {
-  return log_sum == -INFINITY ? 0 : log_sum * kLog2E;
-}
-
 // Tiles of 16 queries of a warp: as many as registers have room for.
 template <int kWidth>
 constexpr int kRowsOf = kWidth > 64 ? 1 : 2;
 
-// delta of the rows of a tile, in shared and in global memory.
+// The logarithm to base 2 that weights are relative to.
+__device__ float base_of(float log_sum) {
+  return log_sum == -INFINITY ? 0 : log_sum * kLog2E;
+}
+
+// delta of the queries that are held, in shared and in global memory.
 template <class T, int kWidth>
-__device__ void find_delta(const BlockSoftmaxBackward& task, const HeadPlace& place, int first,
-                           int rows, int tile_rows, float* delta) {
+__device__ void find_delta(const BlockSoftmaxBackward& all, const Held& held, int most,
+                           float* delta) {
   constexpr int kPacks = kWidth / 8;
-  const auto width = static_cast<int>(task.past.value_width);
-  const T* out = static_cast<const T*>(task.past.out.data) + place.batch * task.past.out.batch +
-                 place.head * task.past.out.head;
-  const T* dout = place.rows<T>(task.dout);
-  for (int i = static_cast<int>(threadIdx.x); i < tile_rows * kPacks; i += blockDim.x) {
-    const int row = i / kPacks, column = i % kPacks * 8;
+  const auto& task = all.past;
+  const auto& place = held.place;
+  const T *out = place.rows<T>(task.out), *dout = place.rows<T>(all.dout);
+  for (int i = static_cast<int>(threadIdx.x); i < most * kPacks; i += blockDim.x) {
+    const int row = i / kPacks, column = i % kPacks * 8, query = held.first + row;
     float sum = 0;
-    if (row < rows && column < width) {
-      const auto a = *reinterpret_cast<const uint4*>(out + (first + row) * task.past.out.token +
-                                                     column),
-                 b = *reinterpret_cast<const uint4*>(dout + (first + row) * task.dout.token +
-                                                     column);
+    if (row < held.rows && column < task.value_width) {
+      const auto a = *reinterpret_cast<const uint4*>(out + query * task.out.token + column),
+                 b = *reinterpret_cast<const uint4*>(dout + query * all.dout.token + column);
       const uint32_t left[4] = {a.x, a.y, a.z, a.w}, right[4] = {b.x, b.y, b.z, b.w};
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
@@ -48,180 +47,181 @@ __device__ void find_delta(const BlockSoftmaxBackward& task, const HeadPlace& pl
 #pragma unroll
     for (int far = kPacks / 2; far > 0; far /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, far);
     if (column > 0) continue;
-    if (row < rows) {
-      const int64_t query = place.both * task.past.queries + first + row;
-      sum -= task.dlog_sum[query];
-      task.delta[query] = sum;
+    if (row < held.rows) {
+      sum -= all.dlog_sum[place.both * task.queries + query];
+      all.delta[place.both * task.queries + query] = sum;
     }
     delta[row] = sum;
   }
 }
 
+// What the queries of a warp need of their rows.
+template <int kRows>
+struct RowSums {
+  float delta[kRows][2], base[kRows][2];
+
+  // `own` is the warp's first row.
+  __device__ RowSums(const BlockSoftmax& task, const Held& held, int own, const float* deltas) {
+    const float* log_sum = task.log_sum + held.place.both * task.queries + held.first;
+#pragma unroll
+    for (int m = 0; m < kRows; ++m)
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const int row = own + m * 16 + i * 8 + static_cast<int>(threadIdx.x) % 32 / 4;
+        delta[m][i] = deltas[row];
+        base[m][i] = row < held.rows ? base_of(log_sum[row]) : 0;
+      }
+  }
+
+  // Scores become ds; dp is g . v. The weight of the thread's first query and slot stands at
+  // `first`, that of the next query `line` further.
+  template <bool kMore>
+  __device__ __forceinline__ void differentiate(mma::C (&score)[kRows][2],
+                                                const mma::C (&dp)[kRows][2],
+                                                const Dropped& dropped, int64_t first, int64_t line,
+                                                float* dbias) const {
+#pragma unroll
+    for (int m = 0; m < kRows; ++m)
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const int64_t place = first + (m * 16 + i * 8) * line;
+        bool stay[2][2];
+        if (kMore && dropped.some) dropped.two_tiles(place, stay);
+#pragma unroll
+        for (int n = 0; n < 2; ++n)
+#pragma unroll
+          for (int j = 0; j < 2; ++j) {
+            float& one = score[m][n].part[2 * i + j];
+            const bool seen = one > -INFINITY;
+            const float weight = mma::power_of_two(one * kLog2E - base[m][i]);
+            float slope = dp[m][n].part[2 * i + j];
+            if (kMore && dropped.some) slope *= stay[n][j] ? dropped.factor : 0;
+            one = weight * (slope - delta[m][i]);
+            if (kMore && dbias && seen) dbias[place + n * 8 + j] = one;
+          }
+      }
+  }
+};
+
 template <class T, int kWidth, bool kMore>
 __global__ void __launch_bounds__(kMostThreads) query_gradient(BlockSoftmaxBackward all) {
-  constexpr int kRows = kRowsOf<kWidth>, kStride = mma::padded(kWidth), kSteps = kWidth / 16;
-  constexpr int kMostRows = kMostWarps * kRows * 16;
+  constexpr int kRows = kRowsOf<kWidth>, kStride = mma::padded(kWidth);
+  constexpr int kBuffer = kTile * kStride, kMost = kMostWarps * kRows * 16;
   const auto& task = all.past;
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-  const int tile_rows = static_cast<int>(blockDim.x / 32) * kRows * 16;
-
-  const auto query_block = static_cast<int>(task.query_block);
-  const int tiles_each = (query_block + tile_rows - 1) / tile_rows;
-  const int64_t tiles = task.blocks * tiles_each;
-  const HeadPlace place(blockIdx.x / tiles, task.heads);
-  const auto u = static_cast<int>(blockIdx.x % tiles / tiles_each),
-             offset = static_cast<int>(blockIdx.x % tiles_each) * tile_rows;
-  const int first = u * query_block + offset;
-  const int rows =
-      min(min(tile_rows, query_block - offset), static_cast<int>(task.queries) - first);
-  if (rows <= 0) return;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int most = static_cast<int>(blockDim.x / 32) * kRows * 16, own = warp * kRows * 16;
+  const Held held(blockIdx.x, task.heads, task.queries, task.query_block, most);
+  const auto& place = held.place;
+  if (held.rows <= 0) return;
 
   extern __shared__ __align__(16) char memory[];
   __shared__ Walk walk;
-  __shared__ int position[kMostRows], group[kMostRows];
-  __shared__ float row_delta[kMostRows];
+  __shared__ Marks<kMost> marks;
+  __shared__ float deltas[kMost];
   T* const queries = reinterpret_cast<T*>(memory);
-  T* const slopes = queries + tile_rows * kStride;  // dout
-  T* const keys = slopes + tile_rows * kStride;     // [2, kTile]
-  T* const values = keys + 2 * kTile * kStride;     // [2, kTile]
+  T* const slopes = queries + most * kStride;  // dout
+  T* const keys = slopes + most * kStride;     // two buffers
+  T* const values = keys + 2 * kBuffer;        // two buffers
 
-  const Rule rule(task);
   const Dropped dropped(task);
-  const bool drops = kMore && task.key;
-  const Passing<true> passing = {
-      Cut(static_cast<int>(task.listed), static_cast<int>(task.key_block)),
-      {static_cast<int>(task.keys), place.of(task.key_positions), place.of(task.key_groups),
-       place.of(task.keep)},
-      place.of(task.columns) + u * task.listed,
-      1,
-      rule,
-      first,
-      first + rows - 1};
-  const Tokens tokens = {static_cast<int>(task.queries), place.of(task.query_positions),
-                         place.of(task.query_groups), nullptr};
+  const auto passing = keys_of(task, held);
   const auto width = static_cast<int>(task.width), value_width = static_cast<int>(task.value_width);
-  const auto own_token = [&](int row) { return row < rows ? first + row : -1; };
-  load_rows<kWidth>(queries, place.rows<T>(task.q), task.q.token, tile_rows, width, own_token);
-  load_rows<kWidth>(slopes, place.rows<T>(all.dout), all.dout.token, tile_rows, value_width,
-                    own_token);
+  const auto own_token = [&](int row) { return row < held.rows ? held.first + row : -1; };
+  load_rows<kWidth>(queries, place.rows<T>(task.q), task.q.token, most, width, own_token);
+  load_rows<kWidth>(slopes, place.rows<T>(all.dout), all.dout.token, most, value_width, own_token);
   mma::commit_copies();
-  for (int row = static_cast<int>(threadIdx.x); row < tile_rows; row += blockDim.x) {
-    position[row] = row < rows ? tokens.position(first + row) : 0;
-    group[row] = row < rows ? tokens.group(first + row) : kHidden;
-  }
-  find_delta<T, kWidth>(all, place, first, rows, tile_rows, row_delta);
+  marks.fill(queries_of(task, place), held, most);
+  find_delta<T, kWidth>(all, held, most, deltas);
   __syncthreads();
 
   const T *k = place.rows<T>(task.k), *v = place.rows<T>(task.v);
   const float* bias = kMore ? place.of(task.bias) : nullptr;
-  const int64_t line = task.listed * task.key_block;  // of a query's weights
-  const int64_t lines = (int64_t{u} * query_block + offset) * line;
-  const int64_t drawn = place.both * task.blocks * query_block * line + lines;
-  const int own = warp * kRows * 16;  // the first query of this warp
-
-  float delta[kRows][2], log_sum[kRows][2];
-#pragma unroll
-  for (int m = 0; m < kRows; ++m)
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const int row = own + m * 16 + i * 8 + g;
-      delta[m][i] = row_delta[row];
-      log_sum[m][i] =
-          row < rows ? exponent(task.log_sum[place.both * task.queries + first + row]) : 0;
-    }
-  mma::A q[kRows][kSteps], slope[kRows][kSteps];
+  const WeightPlaces weights(task, held);
+  const RowSums<kRows> sums(task, held, own, deltas);
+  mma::A q[kRows][kWidth / 16], g[kRows][kWidth / 16];
+  mma::C dq[kRows][kWidth / 8] = {};
   bool fresh = true;
-  mma::C sum[kRows][kWidth / 8] = {};
-
   each_tile(
       walk, passing, 0, passing.cut.tiles(),
-      [&](int stage, int tile) {
-        passing.describe(walk.slots[stage], tile, [](int, int, const Cut::Place&) {});
-      },
+      [&](int stage, int tile) { passing.describe(walk.slots[stage], tile, nothing_more); },
       [&](int stage, int buffer) {
-        const auto& slots = walk.slots[stage];
-        const auto token = [&](int slot) { return slots.token[slot]; };
-        load_rows<kWidth>(keys + buffer * kTile * kStride, k, task.k.token, kTile, width, token);
-        load_rows<kWidth>(values + buffer * kTile * kStride, v, task.v.token, kTile, value_width,
-                          token);
+        const auto token = [&](int slot) { return walk.slots[stage].token[slot]; };
+        load_rows<kWidth>(keys + buffer * kBuffer, k, task.k.token, kTile, width, token);
+        load_rows<kWidth>(values + buffer * kBuffer, v, task.v.token, kTile, value_width, token);
       },
       [&](int stage, int buffer, int tile) {
         const auto& slots = walk.slots[stage];
-        if (fresh)
-#pragma unroll
-          for (int m = 0; m < kRows; ++m)
-#pragma unroll
-            for (int step = 0; step < kSteps; ++step) {
-              const int from = (own + m * 16) * kStride + step * 16;
-              q[m][step] = mma::a_of_rows(queries + from, kStride);
-              slope[m][step] = mma::a_of_rows(slopes + from, kStride);
-            }
+        if (fresh) {
+          load_left(q, queries + own * kStride);
+          load_left(g, slopes + own * kStride);
+        }
         fresh = false;
         const int64_t column = passing.cut.column(tile);
-        const bool whole = slots.all_visible();
+        const bool hidden = bias || !slots.all_visible();
 #pragma unroll 1
         for (int part = 0; part < kTile; part += 16) {
-          const T *part_keys = keys + (buffer * kTile + part) * kStride,
-                  *part_values = values + (buffer * kTile + part) * kStride;
+          const T *part_keys = keys + buffer * kBuffer + part * kStride,
+                  *part_values = values + buffer * kBuffer + part * kStride;
           mma::C s[kRows][2] = {}, dp[kRows][2] = {};
-#pragma unroll
-          for (int step = 0; step < kSteps; ++step) {
-            const auto a = mma::b_of_columns(part_keys + step * 16, kStride),
-                       b = mma::b_of_columns(part_values + step * 16, kStride);
-#pragma unroll
-            for (int m = 0; m < kRows; ++m)
-#pragma unroll
-              for (int n = 0; n < 2; ++n) {
-                mma::multiply<T>(s[m][n], q[m][step], a.tile[n]);
-                mma::multiply<T>(dp[m][n], slope[m][step], b.tile[n]);
-              }
-          }
-          if (bias || !whole)
-            hide(s, slots, part, rule, position + own, group + own,
-                 bias ? bias + lines + own * line + column : nullptr, line);
-#pragma unroll
-          for (int m = 0; m < kRows; ++m)
-#pragma unroll
-            for (int i = 0; i < 2; ++i) {
-              const int row = own + m * 16 + i * 8 + g;
-              const int64_t weight_place = row * line + column + part + 2 * t;
-              bool stay[2][2];
-              if (drops) dropped.two_tiles(drawn + weight_place, stay);
-#pragma unroll
-              for (int n = 0; n < 2; ++n)
-#pragma unroll
-                for (int j = 0; j < 2; ++j) {
-                  float& score = s[m][n].part[2 * i + j];
-                  const bool seen = score > -INFINITY;
-                  const float weight = mma::power_of_two(score * kLog2E - log_sum[m][i]);
-                  float slope_of_weight = dp[m][n].part[2 * i + j];
-                  if (drops) slope_of_weight *= stay[n][j] ? dropped.factor : 0;
-                  score = weight * (slope_of_weight - delta[m][i]);
-                  if (kMore && all.dbias && seen)
-                    all.dbias[drawn + weight_place + n * 8 + j] = score;
-                }
-            }
+          add_products<T>(s, q, part_keys);
+          add_products<T>(dp, g, part_values);
+          if (hidden)
+            hide<true>(s, slots, part, marks, own, passing.rule, [&](int row, int slot) {
+              return bias ? bias[weights.in_head(row) + column + slot] : 0;
+            });
+          sums.template differentiate<kMore>(
+              s, dp, dropped, weights.in_all(own + lane / 4) + column + part + lane % 4 * 2,
+              weights.line, all.dbias);
           mma::A ds[kRows];
 #pragma unroll
           for (int m = 0; m < kRows; ++m) ds[m] = mma::a_of<T>(s[m][0], s[m][1]);
-#pragma unroll
-          for (int n = 0; n < kWidth / 16; ++n) {
-            const auto b = mma::b_of_rows(part_keys + n * 16, kStride);
-#pragma unroll
-            for (int m = 0; m < kRows; ++m) {
-              mma::multiply<T>(sum[m][2 * n], ds[m], b.tile[0]);
-              mma::multiply<T>(sum[m][2 * n + 1], ds[m], b.tile[1]);
-            }
-          }
+          add_weighed(dq, ds, part_keys);
         }
       });
+  store_rows<T, kWidth, kRows>(dq, queries + own * kStride,
+                               place.rows<T>(all.dq) + (held.first + own) * all.dq.token,
+                               all.dq.token, held.rows - own, width);
+}
 
-  float one[kRows][2];
+// Of the queries of a tile: what their weights are relative to, their delta, and where their
+// weights for the keys that are held begin.
+struct QuerySlots {
+  float base[kTile], delta[kTile];
+  int64_t line[kTile];
+};
+
+// The scores s and g . v = dp of the keys of a warp and 16 slots become the weights of values and
+// ds.
+template <bool kMore>
+__device__ __forceinline__ void differentiate(mma::C (&s)[1][2], mma::C (&dp)[1][2],
+                                              const QuerySlots& slots, int part,
+                                              const Dropped& dropped, int64_t first) {
+  const int t = threadIdx.x % 4;
+  bool stay[2][4];
+  if (kMore && dropped.some)
 #pragma unroll
-  for (int m = 0; m < kRows; ++m) one[m][0] = one[m][1] = 1;
-  store_rows<T, kWidth, kRows>(sum, one, queries + own * kStride,
-                               place.rows<T>(all.dq) + (first + own) * all.dq.token, all.dq.token,
-                               rows - own, width);
+    for (int i = 0; i < 2; ++i) {
+      int64_t index[4];
+#pragma unroll
+      for (int n = 0; n < 4; ++n)
+        index[n] = first + slots.line[part + n / 2 * 8 + 2 * t + n % 2] + i * 8;
+      dropped.four_lines(index, stay[i]);
+    }
+#pragma unroll
+  for (int n = 0; n < 2; ++n)
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      const int slot = part + n * 8 + 2 * t + j;
+      const float base = slots.base[slot], delta = slots.delta[slot];
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        float &score = s[0][n].part[2 * i + j], &slope = dp[0][n].part[2 * i + j];
+        const float weight = mma::power_of_two(score * kLog2E - base);
+        const float stays = !kMore || !dropped.some ? 1 : stay[i][2 * n + j] ? dropped.factor : 0;
+        score = weight * stays;
+        slope = weight * (slope * stays - delta);
+      }
+    }
 }
 
 // Sums of one warp that others will be added to: rows of [M, width].
@@ -241,223 +241,142 @@ __device__ void store_part(const mma::C (&sums)[1][kWidth / 8], float* to, int r
   }
 }
 
+// The queries that pass by keys.
+__device__ Passing<false> queries_of(const BlockSoftmaxBackward& all, const Held& keys) {
+  const auto& task = all.past;
+  const int64_t* const starts = keys.place.of(all.first) + keys.block;
+  return {Cut(static_cast<int>(starts[1] - starts[0]), static_cast<int>(task.query_block)),
+          queries_of(task, keys.place),
+          keys.place.of(all.order) + starts[0],
+          task.listed,
+          Rule(task),
+          keys.first,
+          keys.first + keys.rows - 1};
+}
+
 template <class T, int kWidth, bool kMore>
 __global__ void __launch_bounds__(kMostThreads, kWidth > 64 || kMore ? 2 : 3)
     key_gradient(BlockSoftmaxBackward all) {
-  constexpr int kStride = mma::padded(kWidth), kSteps = kWidth / 16;
-  constexpr int kMostRows = kMostWarps * 16;
+  constexpr int kStride = mma::padded(kWidth), kBuffer = kTile * kStride;
   const auto& task = all.past;
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-  const int tile_rows = static_cast<int>(blockDim.x / 32) * 16;
-
-  const auto key_block = static_cast<int>(task.key_block);
-  const int tiles_each = (key_block + tile_rows - 1) / tile_rows;
-  const int64_t tiles = (task.keys + key_block - 1) / key_block * tiles_each;
-  const HeadPlace place(blockIdx.x / tiles, task.heads);
-  const auto c = static_cast<int>(blockIdx.x % tiles / tiles_each),
-             offset = static_cast<int>(blockIdx.x % tiles_each) * tile_rows;
-  const int first = c * key_block + offset;
-  const int rows = min(min(tile_rows, key_block - offset), static_cast<int>(task.keys) - first);
-  if (rows <= 0) return;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int most = static_cast<int>(blockDim.x / 32) * 16, own = warp * 16;
+  const Held held(blockIdx.x, task.heads, task.keys, task.key_block, most);
+  const auto& place = held.place;
+  if (held.rows <= 0) return;
 
   extern __shared__ __align__(16) char memory[];
   __shared__ Walk walk;
-  __shared__ int position[kMostRows], group[kMostRows];
-  __shared__ float log_sums[3][kTile], deltas[3][kTile];
-  __shared__ int64_t lines[3][kTile];  // where the weights of a query begin
+  __shared__ Marks<kMostWarps * 16> marks;
+  __shared__ QuerySlots of_queries[3];
   T* const keys = reinterpret_cast<T*>(memory);
-  T* const values = keys + tile_rows * kStride;
-  T* const queries = values + tile_rows * kStride;  // [2, kTile]
-  T* const slopes = queries + 2 * kTile * kStride;  // [2, kTile], dout
+  T* const values = keys + most * kStride;
+  T* const queries = values + most * kStride;  // two buffers
+  T* const slopes = queries + 2 * kBuffer;     // two buffers, dout
 
-  const Rule rule(task);
   const Dropped dropped(task);
-  const bool drops = kMore && task.key;
-  const int64_t* const starts = place.of(all.first) + c;
-  const int64_t* const entries = place.of(all.order) + starts[0];
-  const Passing<false> passing = {
-      Cut(static_cast<int>(starts[1] - starts[0]), static_cast<int>(task.query_block)),
-      {static_cast<int>(task.queries), place.of(task.query_positions), place.of(task.query_groups),
-       nullptr},
-      entries,
-      task.listed,
-      rule,
-      first,
-      first + rows - 1};
-  const Tokens tokens = {static_cast<int>(task.keys), place.of(task.key_positions),
-                         place.of(task.key_groups), place.of(task.keep)};
+  const auto passing = queries_of(all, held);
+  const auto tokens = keys_of(task, place);
   const auto width = static_cast<int>(task.width), value_width = static_cast<int>(task.value_width);
   const auto own_token = [&](int row) {
-    return row < rows && tokens.group(first + row) != kNobody ? first + row : -1;
+    return row < held.rows && tokens.group(held.first + row) != kNobody ? held.first + row : -1;
   };
-  load_rows<kWidth>(keys, place.rows<T>(task.k), task.k.token, tile_rows, width, own_token);
-  load_rows<kWidth>(values, place.rows<T>(task.v), task.v.token, tile_rows, value_width, own_token);
+  load_rows<kWidth>(keys, place.rows<T>(task.k), task.k.token, most, width, own_token);
+  load_rows<kWidth>(values, place.rows<T>(task.v), task.v.token, most, value_width, own_token);
   mma::commit_copies();
-  bool hides = false;
-  for (int row = static_cast<int>(threadIdx.x); row < tile_rows; row += blockDim.x) {
-    const bool seen = own_token(row) >= 0;
-    position[row] = seen ? tokens.position(first + row) : 0;
-    group[row] = seen ? tokens.group(first + row) : kHidden;
-    hides = hides || !seen;
-  }
-  const bool all_kept = !__syncthreads_or(hides);
+  const bool hides = __syncthreads_or(marks.fill(tokens, held, most));
 
   const T *q = place.rows<T>(task.q), *dout = place.rows<T>(all.dout);
   const float* bias = kMore ? place.of(task.bias) : nullptr;
   const int64_t line = task.listed * task.key_block;
-  const int64_t drawn = place.both * task.blocks * task.query_block * line;
-  const int own = warp * 16;  // the first key of this warp
-
-  mma::A k[kSteps], v[kSteps];
-  bool fresh = true;
+  const auto describe_more = [&](QuerySlots& slots, int slot, int token, const Cut::Place& from) {
+    const int64_t query = place.both * task.queries + token;
+    slots.base[slot] = token < 0 ? 0 : base_of(task.log_sum[query]);
+    slots.delta[slot] = token < 0 ? 0 : all.delta[query];
+    if (!kMore || token < 0) return;
+    const int64_t entry = passing.entries[from.entry];
+    slots.line[slot] = (entry / task.listed * task.query_block + from.offset) * line +
+                       entry % task.listed * task.key_block + held.offset;
+  };
+  mma::A k[1][kWidth / 16], v[1][kWidth / 16];
   mma::C dk[1][kWidth / 8] = {}, dv[1][kWidth / 8] = {};
-
+  bool fresh = true;
   const auto parts = static_cast<int>(all.parts), part_of_list = static_cast<int>(blockIdx.y);
   const int each = (passing.cut.tiles() + parts - 1) / parts;
   each_tile(
       walk, passing, part_of_list * each, min((part_of_list + 1) * each, passing.cut.tiles()),
       [&](int stage, int tile) {
         passing.describe(walk.slots[stage], tile, [&](int slot, int token, const Cut::Place& from) {
-          const int64_t query = place.both * task.queries + token;
-          log_sums[stage][slot] = token < 0 ? 0 : exponent(task.log_sum[query]);
-          deltas[stage][slot] = token < 0 ? 0 : all.delta[query];
-          if (token >= 0 && (bias || drops)) {
-            const int64_t entry = entries[from.entry];
-            lines[stage][slot] = (entry / task.listed * task.query_block + from.offset) * line +
-                                 entry % task.listed * key_block + offset;
-          }
+          describe_more(of_queries[stage], slot, token, from);
         });
       },
       [&](int stage, int buffer) {
-        const auto& slots = walk.slots[stage];
-        const auto token = [&](int slot) { return slots.token[slot]; };
-        load_rows<kWidth>(queries + buffer * kTile * kStride, q, task.q.token, kTile, width, token);
-        load_rows<kWidth>(slopes + buffer * kTile * kStride, dout, all.dout.token, kTile,
-                          value_width, token);
+        const auto token = [&](int slot) { return walk.slots[stage].token[slot]; };
+        load_rows<kWidth>(queries + buffer * kBuffer, q, task.q.token, kTile, width, token);
+        load_rows<kWidth>(slopes + buffer * kBuffer, dout, all.dout.token, kTile, value_width,
+                          token);
       },
       [&](int stage, int buffer, int) {
         const auto& slots = walk.slots[stage];
-        if (fresh)
-#pragma unroll
-          for (int step = 0; step < kSteps; ++step) {
-            k[step] = mma::a_of_rows(keys + own * kStride + step * 16, kStride);
-            v[step] = mma::a_of_rows(values + own * kStride + step * 16, kStride);
-          }
+        if (fresh) {
+          load_left(k, keys + own * kStride);
+          load_left(v, values + own * kStride);
+        }
         fresh = false;
-        const bool whole = all_kept && slots.all_visible();
+        const bool hidden = bias || hides || !slots.all_visible();
 #pragma unroll 1
         for (int part = 0; part < kTile; part += 16) {
-          const T *part_queries = queries + (buffer * kTile + part) * kStride,
-                  *part_slopes = slopes + (buffer * kTile + part) * kStride;
-          mma::C s[2] = {}, dp[2] = {};
-#pragma unroll
-          for (int step = 0; step < kSteps; ++step) {
-            const auto a = mma::b_of_columns(part_queries + step * 16, kStride),
-                       b = mma::b_of_columns(part_slopes + step * 16, kStride);
-#pragma unroll
-            for (int n = 0; n < 2; ++n) {
-              mma::multiply<T>(s[n], k[step], a.tile[n]);
-              mma::multiply<T>(dp[n], v[step], b.tile[n]);
-            }
-          }
-          bool stay[2][4];
-          if (drops)
-#pragma unroll
-            for (int i = 0; i < 2; ++i) {
-              int64_t index[4];
-#pragma unroll
-              for (int n = 0; n < 4; ++n)
-                index[n] = drawn + lines[stage][part + n / 2 * 8 + 2 * t + n % 2] + own + i * 8 + g;
-              dropped.four_lines(index, stay[i]);
-            }
-          if (bias || !whole)
-#pragma unroll
-            for (int n = 0; n < 2; ++n)
-#pragma unroll
-              for (int j = 0; j < 2; ++j) {
-                const int slot = part + n * 8 + 2 * t + j;
-#pragma unroll
-                for (int i = 0; i < 2; ++i) {
-                  const int row = own + i * 8 + g;
-                  float& score = s[n].part[2 * i + j];
-                  if (slots.group[slot] != group[row] ||
-                      !rule.sees(slots.position[slot], position[row]))
-                    score = -INFINITY;
-                  else if (bias)
-                    score += bias[lines[stage][slot] + row];
-                }
-              }
-#pragma unroll
-          for (int n = 0; n < 2; ++n)
-#pragma unroll
-            for (int j = 0; j < 2; ++j) {
-              const int slot = part + n * 8 + 2 * t + j;
-              const float log_sum = log_sums[stage][slot], delta = deltas[stage][slot];
-#pragma unroll
-              for (int i = 0; i < 2; ++i) {
-                float &score = s[n].part[2 * i + j], &slope = dp[n].part[2 * i + j];
-                const float weight = mma::power_of_two(score * kLog2E - log_sum);
-                const float stays = !drops ? 1 : stay[i][2 * n + j] ? dropped.factor : 0;
-                score = weight * stays;                    // of values
-                slope = weight * (slope * stays - delta);  // ds
-              }
-            }
-          const auto p = mma::a_of<T>(s[0], s[1]), ds = mma::a_of<T>(dp[0], dp[1]);
-#pragma unroll
-          for (int n = 0; n < kWidth / 16; ++n) {
-            const auto a = mma::b_of_rows(part_slopes + n * 16, kStride),
-                       b = mma::b_of_rows(part_queries + n * 16, kStride);
-#pragma unroll
-            for (int half = 0; half < 2; ++half) {
-              mma::multiply<T>(dv[0][2 * n + half], p, a.tile[half]);
-              mma::multiply<T>(dk[0][2 * n + half], ds, b.tile[half]);
-            }
-          }
+          const T *part_queries = queries + buffer * kBuffer + part * kStride,
+                  *part_slopes = slopes + buffer * kBuffer + part * kStride;
+          mma::C s[1][2] = {}, dp[1][2] = {};
+          add_products<T>(s, k, part_queries);
+          add_products<T>(dp, v, part_slopes);
+          if (hidden)
+            hide<false>(s, slots, part, marks, own, passing.rule, [&](int row, int slot) {
+              return bias ? bias[of_queries[stage].line[slot] + row] : 0;
+            });
+          differentiate<kMore>(s, dp, of_queries[stage], part, dropped,
+                               place.both * task.blocks * task.query_block * line + own + lane / 4);
+          const mma::A w[1] = {mma::a_of<T>(s[0][0], s[0][1])},
+                       ds[1] = {mma::a_of<T>(dp[0][0], dp[0][1])};
+          add_weighed(dv, w, part_slopes);
+          add_weighed(dk, ds, part_queries);
         }
       });
 
   if (parts > 1) {
     const int64_t row =
-        (part_of_list * task.batch * task.heads + place.both) * task.keys + first + own;
-    store_part<kWidth>(dk, all.dk_parts + row * width, rows - own, width);
-    store_part<kWidth>(dv, all.dv_parts + row * value_width, rows - own, value_width);
+        (part_of_list * task.batch * task.heads + place.both) * task.keys + held.first + own;
+    store_part<kWidth>(dk, all.dk_parts + row * width, held.rows - own, width);
+    store_part<kWidth>(dv, all.dv_parts + row * value_width, held.rows - own, value_width);
     return;
   }
-  const float one[1][2] = {{1, 1}};
-  store_rows<T, kWidth, 1>(dk, one, keys + own * kStride,
-                           place.rows<T>(all.dk) + (first + own) * all.dk.token, all.dk.token,
-                           rows - own, width);
-  store_rows<T, kWidth, 1>(dv, one, values + own * kStride,
-                           place.rows<T>(all.dv) + (first + own) * all.dv.token, all.dv.token,
-                           rows - own, value_width);
-}
-
-// Warps that hold `tokens` tokens of a block, kRows each.
-int warps_for(int64_t block, int64_t tokens, int rows) {
-  const int64_t longest = block < tokens ? block : tokens, wanted = (longest + rows - 1) / rows;
-  return wanted < kMostWarps ? static_cast<int>(wanted) : kMostWarps;
+  store_rows<T, kWidth, 1>(dk, keys + own * kStride,
+                           place.rows<T>(all.dk) + (held.first + own) * all.dk.token, all.dk.token,
+                           held.rows - own, width);
+  store_rows<T, kWidth, 1>(dv, values + own * kStride,
+                           place.rows<T>(all.dv) + (held.first + own) * all.dv.token, all.dv.token,
+                           held.rows - own, value_width);
 }
 
 template <class T, int kWidth, bool kMore>
 void launch(const BlockSoftmaxBackward& all, cudaStream_t stream) {
   const auto& task = all.past;
-  const auto tiles = [](int64_t block, int rows) { return (block + rows - 1) / rows; };
+  const int64_t heads = task.batch * task.heads;
   const auto bytes = [](int rows) {
     return static_cast<int>(sizeof(T)) * mma::padded(kWidth) * (2 * rows + 4 * kTile);
   };
   constexpr int kRows = kRowsOf<kWidth> * 16;
   const int warps = warps_for(task.query_block, task.queries, kRows), rows = warps * kRows;
+  const int64_t tiles = heads * Held::tiles(task.queries, task.query_block, rows);
   cudaFuncSetAttribute(query_gradient<T, kWidth, kMore>,
                        cudaFuncAttributeMaxDynamicSharedMemorySize, bytes(rows));
-  query_gradient<T, kWidth, kMore><<<static_cast<unsigned>(task.batch * task.heads * task.blocks *
-                                                           tiles(task.query_block, rows)),
-                                     warps * 32, bytes(rows), stream>>>(all);
+  query_gradient<T, kWidth, kMore>
+      <<<static_cast<unsigned>(tiles), warps * 32, bytes(rows), stream>>>(all);
 
   const int key_warps = warps_for(task.key_block, task.keys, 16), key_rows = key_warps * 16;
-  const int64_t key_blocks = (task.keys + task.key_block - 1) / task.key_block;
-  const dim3 grid(
-      static_cast<unsigned>(task.batch * task.heads * key_blocks * tiles(task.key_block, key_rows)),
-      static_cast<unsigned>(all.parts));
+  const int64_t key_tiles = heads * Held::tiles(task.keys, task.key_block, key_rows);
+  const dim3 grid(static_cast<unsigned>(key_tiles), static_cast<unsigned>(all.parts));
   cudaFuncSetAttribute(key_gradient<T, kWidth, kMore>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                        bytes(key_rows));
   key_gradient<T, kWidth, kMore><<<grid, key_warps * 32, bytes(key_rows), stream>>>(all);
@@ -468,14 +387,12 @@ void launch(const BlockSoftmaxBackward& all, cudaStream_t stream) {
 // As many as keep a large GPU busy, where lists are long enough.
 int64_t block_softmax_parts(const BlockSoftmax& task) noexcept {
   constexpr int64_t kBusy = 528, kLeastTiles = 4;
+  const int rows = warps_for(task.key_block, task.keys, 16) * 16;
+  const int64_t running = task.batch * task.heads * Held::tiles(task.keys, task.key_block, rows);
   const int64_t key_blocks = (task.keys + task.key_block - 1) / task.key_block;
-  const int64_t held = warps_for(task.key_block, task.keys, 16) * 16;
-  const int64_t running =
-      task.batch * task.heads * key_blocks * ((task.key_block + held - 1) / held);
   const int64_t tiles =
       task.blocks * task.listed * task.query_block / (kTile * key_blocks * kLeastTiles);
-  const int64_t wanted = kBusy / running;
-  const int64_t parts = wanted < tiles ? wanted : tiles;
+  const int64_t wanted = kBusy / running, parts = wanted < tiles ? wanted : tiles;
   return parts < 1 ? 1 : parts;
 }
 

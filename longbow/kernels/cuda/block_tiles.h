@@ -8,6 +8,7 @@
 
 #include "longbow/kernels/block_softmax.h"
 #include "longbow/kernels/cuda/mma.h"
+#include "longbow/kernels/cuda/tile_rows.h"
 #include "longbow/kernels/philox_rounds.h"
 
 namespace longbow::kernels::blocks {
@@ -30,6 +31,26 @@ struct HeadPlace {
   __device__ auto rows(const StridedRows<Pointer>& x) const {
     using Result = std::conditional_t<std::is_same_v<Pointer, void*>, T*, const T*>;
     return static_cast<Result>(x.data) + batch * x.batch + head * x.head;
+  }
+};
+
+// The tokens that a CUDA block holds: of the blocks of a head, cut into tiles, the one with this
+// index.
+struct Held {
+  HeadPlace place;
+  int block, offset;  // its block of tokens, and where in it the tile begins
+  int first, rows;    // the tokens first … first + rows - 1
+
+  static __host__ __device__ int64_t tiles(int64_t tokens, int64_t block, int rows) {
+    return (tokens + block - 1) / block * ((block + rows - 1) / rows);
+  }
+  __device__ Held(int64_t index, int64_t heads, int64_t tokens, int64_t size, int most)
+      : place(index / tiles(tokens, size, most), heads) {
+    const int64_t each = (size + most - 1) / most;
+    block = static_cast<int>(index % tiles(tokens, size, most) / each);
+    offset = static_cast<int>(index % each) * most;
+    first = block * static_cast<int>(size) + offset;
+    rows = min(min(most, static_cast<int>(size) - offset), static_cast<int>(tokens) - first);
   }
 };
 
@@ -76,6 +97,25 @@ struct Tokens {
   __device__ int group(int token) const {
     if (keep && !keep[token]) return kNobody;
     return groups ? static_cast<int>(groups[token]) : 0;
+  }
+};
+
+// What visibility asks of the tokens that are held.
+template <int kMost>
+struct Marks {
+  int position[kMost], group[kMost];
+
+  // For `most` rows, of which those behind the tile are hidden; returns whether this thread met one
+  // that is.
+  __device__ bool fill(const Tokens& tokens, const Held& held, int most) {
+    bool hides = false;
+    for (int row = static_cast<int>(threadIdx.x); row < most; row += blockDim.x) {
+      const int of = row < held.rows ? tokens.group(held.first + row) : kNobody;
+      position[row] = of == kNobody ? 0 : tokens.position(held.first + row);
+      group[row] = of == kNobody ? kHidden : of;
+      hides = hides || of == kNobody;
+    }
+    return hides;
   }
 };
 
@@ -147,7 +187,7 @@ struct Passing {
   }
   // body(slot, token, place) for every slot, with a token of -1 where there is none.
   template <class F>
-  __device__ void describe(Slots& slots, int tile, const F& body) const {
+  __device__ __forceinline__ void describe(Slots& slots, int tile, const F& body) const {
     for (int slot = static_cast<int>(threadIdx.x); slot < kTile; slot += blockDim.x) {
       const auto place = cut.place(tile, slot);
       const int from = place.entry < 0 ? -1 : start(place.entry);
@@ -164,6 +204,38 @@ struct Passing {
       body(slot, token, place);
     }
   }
+};
+
+// What queries may meet, or are.
+__device__ inline Tokens queries_of(const BlockSoftmax& task, const HeadPlace& place) {
+  return {static_cast<int>(task.queries), place.of(task.query_positions),
+          place.of(task.query_groups), nullptr};
+}
+__device__ inline Tokens keys_of(const BlockSoftmax& task, const HeadPlace& place) {
+  return {static_cast<int>(task.keys), place.of(task.key_positions), place.of(task.key_groups),
+          place.of(task.keep)};
+}
+// The keys that pass by queries.
+__device__ inline Passing<true> keys_of(const BlockSoftmax& task, const Held& queries) {
+  return {Cut(static_cast<int>(task.listed), static_cast<int>(task.key_block)),
+          keys_of(task, queries.place),
+          queries.place.of(task.columns) + queries.block * task.listed,
+          1,
+          Rule(task),
+          queries.first,
+          queries.first + queries.rows - 1};
+}
+
+// Where weights stand in [U, query_block, S key_block] of one head and of all.
+struct WeightPlaces {
+  int64_t line, first, head;
+
+  __device__ WeightPlaces(const BlockSoftmax& task, const Held& queries)
+      : line(task.listed * task.key_block),
+        first((queries.block * task.query_block + queries.offset) * line),
+        head(queries.place.both * task.blocks * task.query_block * line) {}
+  __device__ int64_t in_head(int row) const { return first + row * line; }
+  __device__ int64_t in_all(int row) const { return head + in_head(row); }
 };
 
 struct Walk {
@@ -218,60 +290,21 @@ __device__ __forceinline__ void each_tile(Walk& walk, const Passing<keys>& passi
   __syncthreads();
 }
 
-// Rows of which token(row) says where they stand; zeros for -1, and behind the width.
-template <int kWidth, class T, class F>
-__device__ __forceinline__ void load_rows(T* to, const T* from, int64_t stride, int rows, int width,
-                                          const F& token) {
-  constexpr int kPacks = kWidth / 8;
-  for (int i = static_cast<int>(threadIdx.x); i < rows * kPacks; i += blockDim.x) {
-    const int row = i / kPacks, column = i % kPacks * 8, at = token(row);
-    const bool there = at >= 0 && column < width;
-    mma::copy_async(to + row * mma::padded(kWidth) + column,
-                    there ? from + at * stride + column : from, there);
-  }
-}
-
-// Rows of one warp, of which the first `rows` exist: rounded, laid out in shared memory that this
-// warp alone uses, and stored 16 bytes at a time.
-template <class T, int kWidth, int kRows>
-__device__ __forceinline__ void store_rows(const mma::C (&sums)[kRows][kWidth / 8],
-                                           const float (&factor)[kRows][2], T* room, T* to,
-                                           int64_t stride, int rows, int width) {
-  constexpr int kStride = mma::padded(kWidth), kPacks = kWidth / 8;
-  const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-#pragma unroll
-  for (int m = 0; m < kRows; ++m)
-#pragma unroll
-    for (int n = 0; n < kWidth / 8; ++n)
-#pragma unroll
-      for (int half = 0; half < 2; ++half)
-        *reinterpret_cast<uint32_t*>(room + (m * 16 + half * 8 + g) * kStride + n * 8 + 2 * t) =
-            mma::pack<T>(sums[m][n].part[2 * half] * factor[m][half],
-                         sums[m][n].part[2 * half + 1] * factor[m][half]);
-  __syncwarp();
-  for (int i = lane; i < kRows * 16 * kPacks; i += 32) {
-    const int row = i / kPacks, column = i % kPacks * 8;
-    if (row < rows && column < width)
-      *reinterpret_cast<uint4*>(to + row * stride + column) =
-          *reinterpret_cast<const uint4*>(room + row * kStride + column);
-  }
-}
-
-// Scores of the queries of a warp and the slots from `from`: the bias is added, if there is one,
-// and what is not seen becomes -infinity. `position` and `group` are those of the warp's queries;
-// the bias of its first query and slot 0 is the first one, that of the next query `line` further.
-template <int kRows, int kTiles>
+// Scores of the rows of a warp, from `own` on, and the slots from `from` on: bias(row, slot) is
+// added, and what is not seen becomes -infinity. Rows are queries and slots keys, or the other way
+// round.
+template <bool keys, int kRows, int kTiles, int kMost, class Bias>
 __device__ __forceinline__ void hide(mma::C (&score)[kRows][kTiles], const Slots& slots, int from,
-                                     const Rule& rule, const int* position, const int* group,
-                                     const float* bias, int64_t line) {
+                                     const Marks<kMost>& marks, int own, const Rule& rule,
+                                     const Bias& bias) {
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   int row_position[kRows][2], row_group[kRows][2];
 #pragma unroll
   for (int m = 0; m < kRows; ++m)
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      row_position[m][i] = position[m * 16 + i * 8 + g];
-      row_group[m][i] = group[m * 16 + i * 8 + g];
+      row_position[m][i] = marks.position[own + m * 16 + i * 8 + g];
+      row_group[m][i] = marks.group[own + m * 16 + i * 8 + g];
     }
 #pragma unroll
   for (int n = 0; n < kTiles; ++n)
@@ -284,10 +317,10 @@ __device__ __forceinline__ void hide(mma::C (&score)[kRows][kTiles], const Slots
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
           float& one = score[m][n].part[2 * i + j];
-          if (slot_group != row_group[m][i] || !rule.sees(row_position[m][i], slot_position))
-            one = -INFINITY;
-          else if (bias)
-            one += bias[(m * 16 + i * 8 + g) * line + slot];
+          const int row = row_position[m][i];
+          const bool seen = slot_group == row_group[m][i] &&
+                            (keys ? rule.sees(row, slot_position) : rule.sees(slot_position, row));
+          one = seen ? one + bias(own + m * 16 + i * 8 + g, slot) : -INFINITY;
         }
     }
 }
@@ -296,13 +329,15 @@ __device__ __forceinline__ void hide(mma::C (&score)[kRows][kTiles], const Slots
 // drawn at once, so that where they begin at a multiple of four the threads that hold them share
 // one draw.
 struct Dropped {
+  bool some;
   int64_t seed, step;
   uint64_t site;
   float rate, factor;
   bool aligned;
 
   __device__ explicit Dropped(const BlockSoftmax& task)
-      : seed(task.key ? task.key[0] : 0),
+      : some(task.key),
+        seed(task.key ? task.key[0] : 0),
         step(task.key ? task.key[1] : 0),
         site(task.site),
         rate(static_cast<float>(task.rate)),
@@ -368,6 +403,14 @@ struct Dropped {
     word[3] = high ? b : d;
   }
 };
+
+__device__ inline void nothing_more(int, int, const Cut::Place&) {}
+
+// Warps that hold up to `tokens` tokens of a block, `rows` each.
+inline int warps_for(int64_t block, int64_t tokens, int rows) {
+  const int64_t longest = block < tokens ? block : tokens, wanted = (longest + rows - 1) / rows;
+  return wanted < kMostWarps ? static_cast<int>(wanted) : kMostWarps;
+}
 
 // Calls body with the type, the widths rounded up, and whether there is a bias or something is
 // dropped, as constants.
