@@ -248,7 +248,7 @@ __device__ Passing<false> queries_of(const BlockSoftmaxBackward& all, const Held
   return {Cut(static_cast<int>(starts[1] - starts[0]), static_cast<int>(task.query_block)),
           queries_of(task, keys.place),
           keys.place.of(all.order) + starts[0],
-          task.listed,
+          static_cast<unsigned>(task.listed),
           Rule(task),
           keys.first,
           keys.first + keys.rows - 1};
@@ -294,9 +294,9 @@ __global__ void __launch_bounds__(kMostThreads, kWidth > 64 || kMore ? 2 : 3)
     slots.base[slot] = token < 0 ? 0 : base_of(task.log_sum[query]);
     slots.delta[slot] = token < 0 ? 0 : all.delta[query];
     if (!kMore || token < 0) return;
-    const int64_t entry = passing.entries[from.entry];
-    slots.line[slot] = (entry / task.listed * task.query_block + from.offset) * line +
-                       entry % task.listed * task.key_block + held.offset;
+    const auto entry = static_cast<unsigned>(passing.entries[from.entry]), listed = passing.divisor;
+    slots.line[slot] = (entry / listed * task.query_block + from.offset) * line +
+                       entry % listed * task.key_block + held.offset;
   };
   mma::A k[1][kWidth / 16], v[1][kWidth / 16];
   mma::C dk[1][kWidth / 8] = {}, dv[1][kWidth / 8] = {};

@@ -18,10 +18,10 @@ constexpr int kNobody = INT_MIN;      // the group of a slot without a token
 constexpr int kHidden = kNobody + 1;  // that of a token which is held, but not there or hidden
 constexpr float kLog2E = 1.4426950408889634f;
 
-// Which of the B H heads, and which of its tiles.
+// Which of the B H heads.
 struct HeadPlace {
   int64_t both, batch, head;
-  __device__ HeadPlace(int64_t index, int64_t heads)
+  __device__ HeadPlace(unsigned index, unsigned heads)
       : both(index), batch(index / heads), head(index % heads) {}
   template <class T>
   __device__ const T* of(const PerHead<T>& x) const {
@@ -41,16 +41,18 @@ struct Held {
   int block, offset;  // its block of tokens, and where in it the tile begins
   int first, rows;    // the tokens first … first + rows - 1
 
-  static __host__ __device__ int64_t tiles(int64_t tokens, int64_t block, int rows) {
+  static __host__ __device__ unsigned tiles(unsigned tokens, unsigned block, unsigned rows) {
     return (tokens + block - 1) / block * ((block + rows - 1) / rows);
   }
-  __device__ Held(int64_t index, int64_t heads, int64_t tokens, int64_t size, int most)
+  // All are below 2^31: divisions of 64 bits would take longer than some tiles.
+  __device__ Held(unsigned index, unsigned heads, unsigned tokens, unsigned size, unsigned most)
       : place(index / tiles(tokens, size, most), heads) {
-    const int64_t each = (size + most - 1) / most;
+    const unsigned each = (size + most - 1) / most;
     block = static_cast<int>(index % tiles(tokens, size, most) / each);
-    offset = static_cast<int>(index % each) * most;
+    offset = static_cast<int>(index % each * most);
     first = block * static_cast<int>(size) + offset;
-    rows = min(min(most, static_cast<int>(size) - offset), static_cast<int>(tokens) - first);
+    rows = min(min(static_cast<int>(most), static_cast<int>(size) - offset),
+               static_cast<int>(tokens) - first);
   }
 };
 
@@ -160,16 +162,15 @@ struct Passing {
   Cut cut;
   Tokens tokens;
   const int64_t* entries;
-  int64_t divisor;  // an entry, divided by it, is the number of a block
+  unsigned divisor;  // an entry, divided by it, is the number of a block
   Rule rule;
   int first, last;
 
   // Its first token; -1 where there is none.
   __device__ int start(int entry) const {
-    int64_t number = entries[entry];
+    const int64_t number = entries[entry];
     if (number < 0) return -1;
-    if (divisor > 1) number /= divisor;
-    const int64_t token = number * cut.block;
+    const int64_t token = int64_t{static_cast<unsigned>(number) / divisor} * cut.block;
     return token < tokens.count ? static_cast<int>(token) : -1;
   }
   __device__ bool meets(int tile) const {

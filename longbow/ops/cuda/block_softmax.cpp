@@ -47,7 +47,7 @@ BlockRule dense(BlockRule rule) {
 
 bool fits(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
           const BlockRule& rule) {
-  constexpr int64_t kMostTokens = int64_t{1} << 30;
+  constexpr int64_t kMost = int64_t{1} << 30;  // the kernels count in 32 bits
   const auto type = q.scalar_type();
   if (type != at::kBFloat16 && type != at::kHalf) return false;
   if (k.scalar_type() != type || v.scalar_type() != type) return false;
@@ -60,10 +60,11 @@ bool fits(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
         visibility.query_groups, visibility.key_groups, bias})
     if (x.defined() && ((x.size(0) != 1 && x.size(0) != b) || (x.size(1) != 1 && x.size(1) != h)))
       return false;
+  const int64_t blocks = pairs.columns.size(2), listed = pairs.columns.size(3);
   return e % 8 == 0 && d % 8 == 0 && std::max(e, d) <= 128 && q.numel() > 0 && k.numel() > 0 &&
-         v.numel() > 0 && pairs.columns.numel() > 0 && q.size(2) < kMostTokens &&
-         k.size(2) < kMostTokens && pairs.query_block < kMostTokens &&
-         pairs.key_block < kMostTokens;
+         v.numel() > 0 && listed > 0 && blocks * listed < kMost &&
+         b * h * std::max(q.size(2), k.size(2)) < kMost &&
+         std::max(pairs.query_block, pairs.key_block) < kMost;
 }
 
 // Of arguments that have the kernel's form; out and log_sum are set by the caller.
