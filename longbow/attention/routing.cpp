@@ -132,8 +132,7 @@ class Routing : public MixerImpl {
       if (context.mask.keep.defined())
         affinity = affinity.masked_fill(visible_keys(context.mask.keep).logical_not(), -2);
       const int64_t count = std::min(config_.window, rows.size(2));
-      const auto order = at::argsort(affinity, /*stable=*/true, -1, /*descending=*/true);
-      return std::get<0>(order.narrow(-1, 0, count).sort(-1));
+      return std::get<0>(std::get<1>(affinity.topk(count, -1, true, /*sorted=*/false)).sort(-1));
     });
   }
   Tensor affinities(const Tensor& rows) const {  // [B, H, N, K], from -1 to 1
