@@ -167,7 +167,7 @@ __global__ void __launch_bounds__(kMostThreads) attend(BlockSoftmax task) {
 
   float factor[kRows][2];
   reading.finish(factor, task.log_sum + place.both * task.queries + held.first + own,
-                 held.rows - own, dropped.factor);
+                 held.rows - own, kMore ? dropped.factor : 1);
   store_rows<T, kWidth, kRows>(reading.sum, factor, queries + own * kStride,
                                place.rows<T>(task.out) + (held.first + own) * task.out.token,
                                task.out.token, held.rows - own, value_width);
