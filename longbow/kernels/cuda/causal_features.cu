@@ -191,29 +191,6 @@ __global__ void __launch_bounds__(kReadThreads) read(CausalRead given) {
                 task.depth);
 }
 
-// The columns of this warp's 16 queries: -(values . y) / d, or 0.
-template <int D>
-__device__ void put_column(float* column, const mma::C (&values)[D / 8], const Number* y,
-                           const float* inverse, int64_t left) {
-  const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
-#pragma unroll
-  for (int low = 0; low < 2; ++low) {
-    const int row = g + 8 * low;
-    float product = 0;
-#pragma unroll
-    for (int n = 0; n < D / 8; ++n) {
-      const float2 two = mma::unpack<Number>(
-          *reinterpret_cast<const uint32_t*>(y + row * padded(D) + n * 8 + 2 * t));
-      product += two.x * values[n].part[2 * low] + two.y * values[n].part[2 * low + 1];
-    }
-    product += __shfl_xor_sync(0xffffffffu, product, 1);
-    product += __shfl_xor_sync(0xffffffffu, product, 2);
-    const float factor = row < left ? inverse[row] : 0;
-    if (t == 0) column[row] = factor > 0 ? -product * factor : 0;
-  }
-  __syncwarp();
-}
-
 // From dphi to the gradient of x, which takes the place of x: 16 rows.
 template <int R, bool kTurned>
 __device__ void put_gradient(Number* x, const mma::C (&dphi)[R / 8], FeatureMap map,

@@ -238,32 +238,6 @@ struct GradientMemory {
         column(z + R) {}
 };
 
-// The column of 16 queries, from what they read: phi S of as many digits as dphi has, or the
-// difference of the two would have few.
-template <int R, int D>
-__device__ void put_column(float* column, const Number* phi, const Number* y,
-                           const SplitSums<R, D>& sums, const float* inverse, int64_t left) {
-  const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
-  mma::C values[D / 8] = {};
-  times_sums<R, D>(values, phi, sums);
-#pragma unroll
-  for (int low = 0; low < 2; ++low) {
-    const int row = g + 8 * low;
-    float product = 0;
-#pragma unroll
-    for (int n = 0; n < D / 8; ++n) {
-      const float2 two = mma::unpack<Number>(
-          *reinterpret_cast<const uint32_t*>(y + row * padded(D) + n * 8 + 2 * t));
-      product += two.x * values[n].part[2 * low] + two.y * values[n].part[2 * low + 1];
-    }
-    product += __shfl_xor_sync(0xffffffffu, product, 1);
-    product += __shfl_xor_sync(0xffffffffu, product, 2);
-    const float factor = row < left ? inverse[row] : 0;
-    if (t == 0) column[row] = factor > 0 ? -product * factor : 0;
-  }
-  __syncwarp();
-}
-
 template <int R, int D, bool kTurned>
 __global__ void __launch_bounds__(kReadThreads, kGradients<D>) gradient(FeatureGradient task) {
   extern __shared__ __align__(16) unsigned char shared[];
@@ -300,8 +274,9 @@ __global__ void __launch_bounds__(kReadThreads, kGradients<D>) gradient(FeatureG
     }
     const int64_t here = first + warp * 16;
     if (task.inverse) {
-      put_column<R, D>(own_column, own_phi, own_y, memory.sums, task.inverse + token + here,
-                       span.end - here);
+      mma::C values[D / 8] = {};
+      times_sums<R, D>(values, own_phi, memory.sums);
+      put_column<D>(own_column, values, own_y, task.inverse + token + here, span.end - here);
       if (lane < 16 && here + lane < span.end) task.column[token + here + lane] = own_column[lane];
     }
     put_gradient<R, D, kTurned>(own_x, own_y, memory.sums, memory.z, task.x.map, own_column,

@@ -100,6 +100,30 @@ __device__ inline void times_sums(mma::C (&out)[D / 8], const Number* phi,
   }
 }
 
+// The columns of this warp's 16 queries, -(values . y) / d, or 0. The values have as many digits as
+// dphi has without the column, or the difference of the two would have few.
+template <int D>
+__device__ inline void put_column(float* column, const mma::C (&values)[D / 8], const Number* y,
+                                  const float* inverse, int64_t left) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
+#pragma unroll
+  for (int low = 0; low < 2; ++low) {
+    const int row = g + 8 * low;
+    float product = 0;
+#pragma unroll
+    for (int n = 0; n < D / 8; ++n) {
+      const float2 two = mma::unpack<Number>(
+          *reinterpret_cast<const uint32_t*>(y + row * mma::padded(D) + n * 8 + 2 * t));
+      product += two.x * values[n].part[2 * low] + two.y * values[n].part[2 * low + 1];
+    }
+    product += __shfl_xor_sync(0xffffffffu, product, 1);
+    product += __shfl_xor_sync(0xffffffffu, product, 2);
+    const float factor = row < left ? inverse[row] : 0;
+    if (t == 0) column[row] = factor > 0 ? -product * factor : 0;
+  }
+  __syncwarp();
+}
+
 template <int R>
 __device__ inline void fill_last(float* z, const float* sums, int row) {
   for (int r = static_cast<int>(threadIdx.x); r < R; r += kReadThreads) z[r] = sums[r * row];

@@ -93,6 +93,12 @@ __global__ void __launch_bounds__(kThreads) form_sums(RandomSums task) {
   v.load(value, span.first, span.end, task.depth);
   fill_matrix(omega, matrix_of(task.x.omega, task.x.omega_head, span) + base * kDepth,
               rows - base < kRows ? rows - base : kRows, kThreads);
+  __syncthreads();
+  mma::A matrix[kTiles][kDepth / 16];
+#pragma unroll
+  for (int i = 0; i < kTiles * kDepth / 16; ++i)
+    matrix[i % kTiles][i / kTiles] =
+        mma::a_of_rows(omega + (own - base + i % kTiles * 16) * kStride + i / kTiles * 16, kStride);
   for (int64_t first = span.first; first < span.end; first += kTile) {
     __syncthreads();
     stage.store(task.x, span, first, peak, x, tokens);
@@ -116,10 +122,8 @@ __global__ void __launch_bounds__(kThreads) form_sums(RandomSums task) {
         const mma::TwoB b = mma::b_of_columns(x + k * kStride + d * 16, kStride);
 #pragma unroll
         for (int m = 0; m < kTiles; ++m) {
-          const mma::A a =
-              mma::a_of_rows(omega + (own - base + m * 16) * kStride + d * 16, kStride);
-          mma::multiply<Number>(u[m][0], a, b.tile[0]);
-          mma::multiply<Number>(u[m][1], a, b.tile[1]);
+          mma::multiply<Number>(u[m][0], matrix[m][d], b.tile[0]);
+          mma::multiply<Number>(u[m][1], matrix[m][d], b.tile[1]);
         }
       }
 #pragma unroll

@@ -7,6 +7,7 @@
 #include <torch/library.h>
 
 #include "longbow/ops/cuda/by_head.h"
+#include "longbow/ops/cuda/rows.h"
 
 namespace longbow {
 namespace {
@@ -22,7 +23,7 @@ struct Sides {
         query_turns(dense(how.query_turns)),
         key_turns(dense(how.key_turns)) {}
   static Tensor dense(const Tensor& turns) {
-    return turns.defined() ? turns.to(at::kFloat).contiguous() : turns;
+    return turns.defined() ? dense_rows(turns.to(at::kFloat)) : turns;
   }
   static kernels::Features features(const Tensor& x, FeatureMap map, const Tensor& turns,
                                     const Tensor& keep) {
