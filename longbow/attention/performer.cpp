@@ -106,8 +106,9 @@ class Performer : public AttentionImpl {
                              .scale = std::pow(static_cast<double>(heads.q.size(3)), -0.25),
                              .keep = context.mask.keep});
     if (!by_logarithms(causal)) {
-      const auto q = query_features(heads.q);
-      return normalised(feature_sums(q, key_features(heads.k, context), heads.v, causal), q, heads);
+      const auto q = narrowed(query_features(heads.q), heads.q),
+                 k = narrowed(key_features(heads.k, context), heads.k);
+      return normalised(feature_sums(q, k, heads.v, causal), q, heads);
     }
     return normalised(
         positive_sums(query_logs(heads.q), key_logs(heads.k, context), heads.v, causal), heads);
@@ -213,7 +214,7 @@ class Performer : public AttentionImpl {
   }
   Tensor normalised(const FeatureSums& sums, const Tensor& q, const Heads& heads) const {
     const auto weights =
-        sums.weights + config_.eps_sums * q.sum(-1, true) + config_.eps_denominator;
+        sums.weights + config_.eps_sums * q.sum(-1, true, wide(q)) + config_.eps_denominator;
     return divided(sums.values, weights, heads);
   }
   static Tensor divided(const Tensor& values, const Tensor& weights, const Heads& heads) {

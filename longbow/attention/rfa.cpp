@@ -119,7 +119,8 @@ class Rfa : public AttentionImpl {
            .scale = scale_,
            .keep = context.mask.keep,
            .least = least_of(keys_seen(heads, context)).flatten().expand({heads.q.size(0)})});
-    const auto q = features(heads.q), k = key_features(heads, context);
+    const auto q = narrowed(features(heads.q), heads.q),
+               k = narrowed(key_features(heads, context), heads.k);
     return normalised(feature_sums(q, k, heads.v, context.mask.causal), keys_seen(heads, context),
                       heads);
   }

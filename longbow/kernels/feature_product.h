@@ -32,10 +32,12 @@ struct FeatureShape {
   int64_t size() const { return features * (depth + 4); }
 };
 constexpr FeatureShape feature_shape(int64_t width, bool turned, int64_t depth) noexcept {
-  const int64_t wider = width > depth ? width : depth;
-  if (width <= 0 || depth <= 0 || width % 8 != 0 || depth % 8 != 0 || wider > 128) return {};
-  const int64_t padded = wider <= 64 ? 64 : 128;
-  return {turned ? 2 * padded : padded, padded};
+  if (width <= 0 || depth <= 0 || width % 8 != 0 || depth % 8 != 0) return {};
+  if (depth <= 64 && turned && width <= 64) return {128, 64};
+  if (depth <= 64 && !turned && width <= 256)
+    return {width <= 64 ? 64 : width <= 128 ? 128 : 256, 64};
+  if (depth <= 128 && width <= 128) return {turned ? 256 : 128, 128};
+  return {};
 }
 // Tokens of a span where blocks walk over `tile` tokens at a time and a multiprocessor holds
 // `resident` of them: such that blocks are done at about the same time on a large GPU, counting
@@ -82,7 +84,8 @@ struct FeatureFold {
 };
 
 // With w_i = phi(x_i) . z and d_i = max(w_i + added, least) where normalised and else 1:
-// out_i = phi(x_i) S / d_i. inverse_i = 1 / d_i, negative where d_i does not depend on w_i.
+// out_i = phi(x_i) S / d_i. inverse_i = 1 / d_i, negative where d_i does not depend on w_i; w_i
+// itself where it is not normalised.
 struct FeatureRead {
   FeatureShape shape;
   Features x;
@@ -96,15 +99,17 @@ struct FeatureRead {
 };
 
 // From dphi_i = S y_i + column_i z to the gradient of x. Of the keys, S and z are the gradients of
-// the sums, y the values and column_i = 1; dy_i = phi(x_i) S beside. Of the queries, where there is
-// an inverse, y is the gradient of the output divided by d, and column_i = -(out_i . y_i), or 0 if
-// d_i does not depend on w_i.
+// the sums, y the values and column_i = 1; dy_i = phi(x_i) S beside. Of the queries y is the
+// gradient of the output divided by d, and column_i = -(out_i . y_i), or 0 if d_i does not depend
+// on w_i, is written. Without an inverse nothing is divided, and column, the gradient of w, is
+// read.
 struct FeatureGradient {
   FeatureShape shape;
   Features x;
   const float* sums;  // [B H, R, D + 4]
   ByHead y;
-  const float* inverse;  // [B, H, tokens], or null for keys
+  bool queries;
+  const float* inverse;  // [B, H, tokens] of queries, or null
   ByHead dx, dy;
   float* column;  // [B, H, tokens]
   int64_t batch, heads, depth;
@@ -118,8 +123,8 @@ struct CausalFeatures {
   Features x, other;     // those whose tokens the blocks walk over, and whom they meet
   ByHead y, other_y;     // of queries the gradient of the output, of keys the values
   const float* sums;     // [B H, spans, R, D + 4]
-  const float* inverse;  // [B, H, tokens], of the queries
-  const float* column;   // [B, H, tokens], of the queries
+  const float* inverse;  // [B, H, tokens] of the queries, or null
+  float* column;         // [B, H, tokens] of the queries
   int64_t batch, heads, depth, span;
 };
 
@@ -132,12 +137,11 @@ struct CausalRead {
   float added, least;
 };
 
-// As FeatureGradient. Of queries, column is written.
+// As FeatureGradient.
 struct CausalGradient {
   CausalFeatures features;
   bool queries;
   ByHead dx, dy;
-  float* column;
 };
 
 void causal_read_cuda(const CausalRead& task, void* stream) noexcept;

@@ -70,14 +70,16 @@ struct Gradient : Differentiable {
     const at::AutoDispatchBelowADInplaceOrView below;
     const auto &q = inputs[0], &k = inputs[1], &v = inputs[2];
     const auto [out, inverse, sums] = call(q, k, v, how);
-    save({q, k, v, inverse, sums});
-    no_gradient_of({inverse, sums});
+    const bool normalised = !how.bounds.empty();
+    save({q, k, v, normalised ? inverse : Tensor(), sums});
+    no_gradient_of(normalised ? TensorVector{inverse, sums} : TensorVector{sums});
     return {out, inverse, sums};
   }
   TensorVector backward(const TensorVector& gradients) override {
     const auto kept = saved();
+    const auto& inverse = how.bounds.empty() ? gradients[1] : kept[3];
     const auto [dq, dk, dv] =
-        call_backward(gradients[0], kept[0], kept[1], kept[2], kept[3], kept[4], how);
+        call_backward(gradients[0], kept[0], kept[1], kept[2], inverse, kept[4], how);
     return {dq, dk, dv};
   }
 };
@@ -99,7 +101,7 @@ Three backward_with_gradient(const Tensor& g, const Tensor& q, const Tensor& k, 
                              const Tensor& inverse, const Tensor& sums, const Maybe& keep,
                              const Maybe& query_turns, const Maybe& key_turns, bool causal,
                              at::IntArrayRef maps, at::ArrayRef<double> bounds) {
-  if (wants_gradient(g, q, k, v))
+  if (wants_gradient(g, q, k, v, inverse))
     return feature_product_backward_by_aten(g, q, k, v, inverse, sums, keep, query_turns, key_turns,
                                             causal, maps, bounds);
   const at::AutoDispatchBelowADInplaceOrView below;
@@ -137,6 +139,13 @@ TORCH_LIBRARY_IMPL(longbow, Autograd, m) {
 Tensor feature_product(const Tensor& q, const Tensor& k, const Tensor& v,
                        const FeatureProduct& how) {
   return std::get<0>(call(q, k, v, Packed(how)));
+}
+
+WeightedSums feature_product_sums(const Tensor& q, const Tensor& k, const Tensor& v,
+                                  FeatureProduct how) {
+  how.normalised = false;
+  const auto found = call(q, k, v, Packed(how));
+  return {std::get<0>(found), std::get<1>(found)};
 }
 
 bool has_feature_kernel(const Tensor& q, const Tensor& k, const Tensor& v,

@@ -12,8 +12,16 @@ namespace longbow {
 at::Tensor feature_product(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                            const FeatureProduct& how);
 
+// The sums alone, which are not divided: of w_ij v_j, and of w_ij, [B, H, N] in float32 at least.
+struct WeightedSums {
+  at::Tensor values, weights;
+};
+WeightedSums feature_product_sums(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                  FeatureProduct how);
+
 // Whether kernels do it that write no features to memory: on a GPU, in bfloat16, for heads of up to
-// 128 channels, but not for turned features under a causal mask. Elsewhere it has no advantage.
+// 128 channels, or for up to 256 features that are given (128 if causal) and 64 channels of values.
+// Elsewhere it has no advantage.
 bool has_feature_kernel(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                         const FeatureProduct& how);
 

@@ -102,9 +102,10 @@ Tensor product(const Tensor& x, const Tensor& y, const Tensor& z, const FeatureP
 
 // All of it in the wide type, with what the gradient needs.
 struct Parts {
-  Tensor q, k, v;                   // v with a column of ones, which carries the sums of weights
-  Tensor queries, keys;             // features
-  Tensor values, inverse, divided;  // [B, H, N, D], 1 / d [B, H, N, 1], whether d depends on w
+  Tensor q, k, v;           // v with a column of ones, which carries the sums of weights
+  Tensor queries, keys;     // features
+  Tensor values, weights;   // [B, H, N, D], [B, H, N, 1]
+  Tensor inverse, divided;  // 1 / d, whether d depends on w
 
   Parts(const Tensor& given_q, const Tensor& given_k, const Tensor& given_v,
         const FeatureProduct& how)
@@ -115,9 +116,10 @@ struct Parts {
     keys = features(k, how.key_map, how.key_turns, how.keep);
     const auto read = product(queries, keys, v, how);
     values = read.narrow(-1, 0, given_v.size(3));
-    const auto weights = read.narrow(-1, given_v.size(3), 1) + how.added;
-    divided = how.normalised ? weights >= how.least : at::zeros_like(weights, at::kBool);
-    inverse = how.normalised ? 1 / weights.clamp_min(how.least) : at::ones_like(weights);
+    weights = read.narrow(-1, given_v.size(3), 1);
+    divided = weights + how.added >= how.least;
+    inverse =
+        how.normalised ? 1 / (weights + how.added).clamp_min(how.least) : at::ones_like(weights);
   }
 };
 
@@ -125,17 +127,20 @@ Three forward(const Tensor& q, const Tensor& k, const Tensor& v, const FeaturePr
   check_feature_product(q, k, v, how);
   const Parts p(q, k, v, how);
   return {(p.values * p.inverse).to(v.scalar_type()),
-          at::where(p.divided, p.inverse, -p.inverse).squeeze(-1), at::empty({0}, p.q.options())};
+          (how.normalised ? at::where(p.divided, p.inverse, -p.inverse) : p.weights).squeeze(-1),
+          at::empty({0}, p.q.options())};
 }
 
 // With y = g / d and beside it the column -(values . y) / d, the gradient of the weights' sum, all
 // three are products of the same kind.
-Three backward(const Tensor& g, const Tensor& q, const Tensor& k, const Tensor& v,
-               const FeatureProduct& how) {
+Three backward(const Tensor& g, const Tensor& dweights, const Tensor& q, const Tensor& k,
+               const Tensor& v, const FeatureProduct& how) {
   const Parts p(q, k, v, how);
   const auto slopes = widened(g) * p.inverse;
   const auto column =
-      (-(p.values * slopes).sum(-1, true) * p.inverse).masked_fill(p.divided.logical_not(), 0);
+      how.normalised
+          ? (-(p.values * slopes).sum(-1, true) * p.inverse).masked_fill(p.divided.logical_not(), 0)
+          : dweights.to(slopes.scalar_type()).unsqueeze(-1);
   const auto y = at::cat({slopes, column}, -1);
   const auto dqueries = product(y, p.v, p.keys, how), dkeys = product(p.v, y, p.queries, how, true),
              dv = product(p.keys, p.queries, y, how, true).narrow(-1, 0, v.size(3));
@@ -173,11 +178,11 @@ Three feature_product_by_aten(const Tensor& q, const Tensor& k, const Tensor& v,
   return forward(q, k, v, feature_product_of(keep, query_turns, key_turns, causal, maps, bounds));
 }
 Three feature_product_backward_by_aten(const Tensor& g, const Tensor& q, const Tensor& k,
-                                       const Tensor& v, const Tensor&, const Tensor&,
+                                       const Tensor& v, const Tensor& inverse, const Tensor&,
                                        const Maybe& keep, const Maybe& query_turns,
                                        const Maybe& key_turns, bool causal, at::IntArrayRef maps,
                                        at::ArrayRef<double> bounds) {
-  return backward(g, q, k, v,
+  return backward(g, inverse, q, k, v,
                   feature_product_of(keep, query_turns, key_turns, causal, maps, bounds));
 }
 

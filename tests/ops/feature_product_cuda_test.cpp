@@ -11,6 +11,14 @@ namespace {
 
 const auto kOnGpu = at::TensorOptions(at::kBFloat16).device("cuda:0");
 
+void expect_near(const FeatureResults& got, const FeatureResults& want, bool one_key) {
+  constexpr double kMost = 6;
+  EXPECT_LT(roundings(got.out, want.out, one_key), kMost);
+  EXPECT_LT(roundings(got.dq, want.dq, one_key), kMost);
+  EXPECT_LT(roundings(got.dk, want.dk, one_key), kMost);
+  EXPECT_LT(roundings(got.dv, want.dv, one_key), kMost);
+}
+
 // The definition in float64 of numbers that were rounded to bfloat16.
 void expect_near_definition(FeatureInputs in, const FeatureProduct& how, const std::string& what) {
   SCOPED_TRACE(what);
@@ -19,18 +27,24 @@ void expect_near_definition(FeatureInputs in, const FeatureProduct& how, const s
   for (auto* t : {&there.keep, &there.query_turns, &there.key_turns})
     if (t->defined()) *t = t->cuda();
   ASSERT_TRUE(has_feature_kernel(in.q.to(kOnGpu), in.k.to(kOnGpu), in.v.to(kOnGpu), how));
+  const bool one_key = in.k.size(2) == 1;
   const auto want = results_of(in, at::kDouble, [&](const auto& q, const auto& k, const auto& v) {
     return dense_feature_product(q, k, v, how);
   });
   const auto got = results_of(in, kOnGpu, [&](const auto& q, const auto& k, const auto& v) {
     return feature_product(q, k, v, there);
   });
-  const bool one_key = in.k.size(2) == 1;
-  constexpr double kMost = 6;
-  EXPECT_LT(roundings(got.out, want.out, one_key), kMost);
-  EXPECT_LT(roundings(got.dq, want.dq, one_key), kMost);
-  EXPECT_LT(roundings(got.dk, want.dk, one_key), kMost);
-  EXPECT_LT(roundings(got.dv, want.dv, one_key), kMost);
+  expect_near(got, want, one_key);
+  in.g = random_normal({in.g.size(0), in.g.size(1), in.g.size(2), in.g.size(3) + 1}, 4)
+             .to(at::kBFloat16)
+             .to(at::kDouble);
+  const auto sums = results_of(in, at::kDouble, [&](const auto& q, const auto& k, const auto& v) {
+    return dense_sums(q, k, v, how);
+  });
+  const auto got_sums = results_of(in, kOnGpu, [&](const auto& q, const auto& k, const auto& v) {
+    return beside(feature_product_sums(q, k, v, there));
+  });
+  expect_near(got_sums, sums, one_key);
 }
 
 TEST(FeatureProductCuda, IsItsDefinitionForAllLengths) {
@@ -57,6 +71,19 @@ TEST(FeatureProductCuda, IsItsDefinitionForAllWidthsAndMaps) {
   expect_near_definition({1, 2, 70, 90, 64, 64},
                          {.query_map = FeatureMap::relu, .key_map = FeatureMap::relu, .least = 1e4},
                          "the denominator is its least");
+}
+
+TEST(FeatureProductCuda, IsItsDefinitionForManyFeatures) {
+  for (const auto& [e, d] : {std::pair{128, 64}, {104, 40}, {256, 64}, {200, 24}})
+    for (const bool causal : {false, true})
+      if (e <= 128 || !causal)
+        expect_near_definition(
+            {1, 2, 130, 130, e, d},
+            {.query_map = FeatureMap::elu,
+             .key_map = FeatureMap::relu,
+             .causal = causal,
+             .least = 1e-6},
+            c10::str(e, " features, ", d, " channels", causal ? ", causal" : ""));
 }
 
 TEST(FeatureProductCuda, IsItsDefinitionUnderACausalMask) {

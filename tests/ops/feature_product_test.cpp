@@ -45,6 +45,28 @@ TEST(FeatureProduct, IsItsDefinition) {
   }
 }
 
+TEST(FeatureProduct, SumsAreThoseOfItsDefinition) {
+  for (const bool causal : {false, true}) {
+    FeatureInputs in(2, 3, 7, 7, 6, 4);
+    in.g = random_normal({2, 3, 7, 5}, 4);
+    for (auto how : ways(2, 7, 7)) {
+      how.causal = causal;
+      const auto want = results_of(
+          in, at::kDouble,
+          [&](const auto& q, const auto& k, const auto& v) { return dense_sums(q, k, v, how); });
+      const auto got =
+          results_of(in, at::kDouble, [&](const auto& q, const auto& k, const auto& v) {
+            return beside(feature_product_sums(q, k, v, how));
+          });
+      constexpr Tolerance kClose = {1e-10, 1e-10};
+      EXPECT_NEAR_TENSOR(got.out, want.out, kClose);
+      EXPECT_NEAR_TENSOR(got.dq, want.dq, kClose);
+      EXPECT_NEAR_TENSOR(got.dk, want.dk, kClose);
+      EXPECT_NEAR_TENSOR(got.dv, want.dv, kClose);
+    }
+  }
+}
+
 TEST(FeatureProduct, HasASecondDerivative) {
   const FeatureInputs in(1, 2, 4, 5, 3, 3);
   const auto how = ways(1, 4, 5)[1];

@@ -21,9 +21,9 @@ inline at::Tensor some_turns(int64_t n) {
   return at::stack({a.cos(), a.sin()}, -1).unsqueeze(0).to(at::kFloat);
 }
 
-// The definition, weight by weight.
-inline at::Tensor dense_feature_product(const at::Tensor& q, const at::Tensor& k,
-                                        const at::Tensor& v, const FeatureProduct& how) {
+// The definition, weight by weight: [B, H, N, M].
+inline at::Tensor dense_weights(const at::Tensor& q, const at::Tensor& k,
+                                const FeatureProduct& how) {
   const auto phi = [](const at::Tensor& x, FeatureMap map) {
     switch (map) {
       case FeatureMap::relu:
@@ -42,9 +42,23 @@ inline at::Tensor dense_feature_product(const at::Tensor& q, const at::Tensor& k
   if (how.query_turns.defined())
     w = w * at::einsum("bic,bjc->bij", {how.query_turns.to(w), how.key_turns.to(w)}).unsqueeze(1);
   if (how.keep.defined()) w = w * how.keep.unsqueeze(1).unsqueeze(1);
-  if (how.causal) w = w.tril();
-  if (how.normalised) w = w / (w.sum(-1, true) + how.added).clamp_min(how.least);
-  return w.matmul(v);
+  return how.causal ? w.tril() : w;
+}
+inline at::Tensor dense_feature_product(const at::Tensor& q, const at::Tensor& k,
+                                        const at::Tensor& v, const FeatureProduct& how) {
+  const auto w = dense_weights(q, k, how);
+  if (!how.normalised) return w.matmul(v);
+  return (w / (w.sum(-1, true) + how.added).clamp_min(how.least)).matmul(v);
+}
+
+// Values and beside them the weights' sums, in the type of the values.
+inline at::Tensor beside(const WeightedSums& sums) {
+  return at::cat({sums.values.to(sums.weights.scalar_type()), sums.weights.unsqueeze(-1)}, -1);
+}
+inline at::Tensor dense_sums(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                             const FeatureProduct& how) {
+  const auto w = dense_weights(q, k, how);
+  return beside({w.matmul(v), w.sum(-1)});
 }
 
 struct FeatureResults {
@@ -58,7 +72,7 @@ FeatureResults results_of(const FeatureInputs& in, const at::TensorOptions& opti
   };
   const auto q = given(in.q), k = given(in.k), v = given(in.v);
   const auto out = product(q, k, v);
-  out.backward(in.g.to(options));
+  out.backward(in.g.to(out.options()));
   const auto back = [](const at::Tensor& t) { return t.detach().cpu().to(at::kDouble); };
   return {back(out), back(q.grad()), back(k.grad()), back(v.grad())};
 }

@@ -119,7 +119,7 @@ struct Block {
     Stage<D, kReadThreads> y;
     stage.load(task.other, span(), first);
     y.load(rows_of(task.other_y, place.b, place.h), first, place.span_end, task.depth);
-    if (scaled) y.scale(task.inverse + token, first, place.span_end);
+    if (scaled && task.inverse) y.scale(task.inverse + token, first, place.span_end);
     __syncthreads();  // nobody reads the last ones any more
     stage.store(task.other.map, memory.other_phi);
     y.store(memory.other_y);
@@ -163,7 +163,7 @@ __global__ void __launch_bounds__(kReadThreads) read(CausalRead given) {
   const Memory<R, D, kTurned> memory(shared);
   const Place place(task);
   const Block<R, D, kTurned> block = {task, memory, place};
-  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
   Number* own = memory.phi + warp * 16 * padded(R);
 
   FeatureStage<R, kTurned, kReadThreads> x;
@@ -173,22 +173,13 @@ __global__ void __launch_bounds__(kReadThreads) read(CausalRead given) {
   __syncthreads();
   mma::C values[D / 8] = {}, weights = {};
   block.template read<false>(values, weights, own);
-  const int64_t n = place.first + warp * 16 + lane / 4, token = place.group * task.x.tokens + n;
-  float inverse[2];
-#pragma unroll
-  for (int low = 0; low < 2; ++low) {
-    const float w =
-        __shfl_sync(0xffffffffu, weights.part[2 * low] + weights.part[2 * low + 1], lane & ~3) +
-        given.added;
-    const bool divided = given.normalised && w >= given.least;
-    inverse[low] = divided ? 1 / w : given.normalised ? 1 / given.least : 1;
-    if (lane % 4 == 0 && n + 8 * low < place.span_end)
-      given.inverse[token + 8 * low] = divided ? inverse[low] : -inverse[low];
-  }
+  const auto divisor = divisors(weights, given);
   __syncwarp();
-  put_product<D>(own, values, inverse[0], inverse[1]);
+  put_product<D>(own, values, divisor.factor[0], divisor.factor[1]);
   write_rows<D>(own, rows_of(given.out, place.b, place.h), place.first + warp * 16, place.span_end,
                 task.depth);
+  divisor.write(given.inverse + place.group * task.x.tokens, place.first + warp * 16,
+                place.span_end);
 }
 
 // From dphi to the gradient of x, which takes the place of x: 16 rows.
@@ -235,7 +226,7 @@ __global__ void __launch_bounds__(kReadThreads) gradient(CausalGradient given) {
     Stage<D, kReadThreads> y;
     x.load(task.x, block.span(), place.first);
     y.load(rows_of(task.y, place.b, place.h), place.first, place.span_end, task.depth);
-    if (queries) y.scale(task.inverse + token, place.first, place.span_end);
+    if (queries && task.inverse) y.scale(task.inverse + token, place.first, place.span_end);
     x.store(task.x.map, memory.phi);
     x.x.store(memory.x);
     y.store(memory.y);
@@ -243,15 +234,16 @@ __global__ void __launch_bounds__(kReadThreads) gradient(CausalGradient given) {
   block.fill_sums((task.x.tokens + task.span - 1) / task.span);
   if (thread < kTile) {
     memory.turn[thread] = turn_of<kTurned>(task.x, place.b, place.first + thread, place.span_end);
-    memory.column[thread] = 1;
+    const int64_t n = place.first + thread;
+    memory.column[thread] = !queries ? 1 : n < place.span_end ? task.column[token + n] : 0;
   }
   __syncthreads();
-  if (queries) {
+  if (queries && task.inverse) {
     mma::C values[D / 8] = {}, weights = {};
     block.template read<true>(values, weights, own_phi);
     put_column<D>(own_column, values, own_y, task.inverse + token + here, place.span_end - here);
     if (lane < 16 && here + lane < place.span_end)
-      given.column[token + here + lane] = own_column[lane];
+      task.column[token + here + lane] = own_column[lane];
   }
 
   const float column[2] = {own_column[g], own_column[g + 8]};
@@ -317,10 +309,11 @@ template <class F>
 void with_shape(const CausalFeatures& task, const F& body) {
   if (task.shape.depth == 128)
     body.template operator()<128, 128, false>();
-  else if (task.x.turns)
-    body.template operator()<128, 64, true>();
-  else
+  else if (task.shape.features == 64)
     body.template operator()<64, 64, false>();
+  else
+    task.x.turns ? body.template operator()<128, 64, true>()
+                 : body.template operator()<128, 64, false>();
 }
 
 }  // namespace

@@ -104,17 +104,13 @@ __global__ void fold(FeatureFold task) {
   }
 }
 
-// Blocks of the passes that read sums on a multiprocessor: by registers, or by the tables.
-template <int R, int D>
-constexpr int kReaders = D == 128  ? 1
-                         : R == 64 ? 4
-                                   : 3;
-template <int D>
-constexpr int kGradients = D == 128 ? 1 : 3;
-
 template <int R, int D>
 constexpr size_t kReadBytes = sizeof(Number) * (SplitSums<R, D>::kNumbers + kTile * padded(R)) +
                               sizeof(float) * R;
+
+// As many as its tables and registers let live on a multiprocessor.
+template <int R, int D>
+constexpr int kReaders = resident(kReadBytes<R, D>, R == 64 ? 4 : 3);
 
 template <int R, int D, bool kTurned>
 __global__ void __launch_bounds__(kReadThreads, kReaders<R, D>) read(FeatureRead task) {
@@ -125,8 +121,7 @@ __global__ void __launch_bounds__(kReadThreads, kReaders<R, D>) read(FeatureRead
   const Span span = span_of(task);
   const HeadRows out = rows_of(task.out, span.b, span.h);
   const float* from = task.sums + span.group * R * (D + 4);
-  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32,
-            g = lane / 4;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
   auto* own = phi + warp * 16 * padded(R);  // of this warp
 
   FeatureStage<R, kTurned, kReadThreads> x;
@@ -140,27 +135,14 @@ __global__ void __launch_bounds__(kReadThreads, kReaders<R, D>) read(FeatureRead
     if (first + kTile < span.end) x.load(task.x, span, first + kTile);
     mma::C values[D / 8] = {}, weights = {};
     times_sums<R, D>(values, own, sums);
-    float upper = 1, lower = 1;  // of the rows g and g + 8
-    if (task.normalised) {
-#pragma unroll
-      for (int k = 0; k < R; k += 16)
-        mma::multiply<Number>(weights, mma::a_of_rows(own + k, padded(R)), split_column(z + k));
-      upper = __shfl_sync(0xffffffffu, weights.part[0] + weights.part[1], lane & ~3) + task.added;
-      lower = __shfl_sync(0xffffffffu, weights.part[2] + weights.part[3], lane & ~3) + task.added;
-    }
-    const bool upper_free = task.normalised && upper >= task.least,
-               lower_free = task.normalised && lower >= task.least;
-    if (task.normalised) {
-      upper = 1 / (upper_free ? upper : task.least);
-      lower = 1 / (lower_free ? lower : task.least);
-    }
+#pragma unroll 4
+    for (int k = 0; k < R; k += 16)
+      mma::multiply<Number>(weights, mma::a_of_rows(own + k, padded(R)), split_column(z + k));
+    const auto divisor = divisors(weights, task);
     __syncwarp();
-    put_product<D>(own, values, upper, lower);
+    put_product<D>(own, values, divisor.factor[0], divisor.factor[1]);
     write_rows<D>(own, out, first + warp * 16, span.end, task.depth);
-    const int64_t n = first + warp * 16 + g;
-    float* inverse = task.inverse + span.group * task.x.tokens + n;
-    if (lane % 4 == 0 && n < span.end) inverse[0] = upper_free ? upper : -upper;
-    if (lane % 4 == 0 && n + 8 < span.end) inverse[8] = lower_free ? lower : -lower;
+    divisor.write(task.inverse + span.group * task.x.tokens, first + warp * 16, span.end);
   }
 }
 
@@ -239,7 +221,11 @@ struct GradientMemory {
 };
 
 template <int R, int D, bool kTurned>
-__global__ void __launch_bounds__(kReadThreads, kGradients<D>) gradient(FeatureGradient task) {
+constexpr int kGradients = resident(GradientMemory<R, D, kTurned>::kBytes, 3);
+
+template <int R, int D, bool kTurned>
+__global__ void __launch_bounds__(kReadThreads, kGradients<R, D, kTurned>)
+    gradient(FeatureGradient task) {
   extern __shared__ __align__(16) unsigned char shared[];
   using Memory = GradientMemory<R, D, kTurned>;
   const Memory memory(shared);
@@ -258,15 +244,18 @@ __global__ void __launch_bounds__(kReadThreads, kGradients<D>) gradient(FeatureG
   y.load(rows, span.first, span.end, task.depth);
   memory.sums.fill(from, kReadThreads);
   fill_last<R>(memory.z, from + D, D + 4);
-  if (thread < kTile) memory.column[thread] = 1;
   for (int64_t first = span.first; first < span.end; first += kTile) {
     __syncthreads();
     x.store(task.x.map, memory.phi);
     x.x.store(memory.x);
     if (task.inverse) y.scale(task.inverse + token, first, span.end);
     y.store(memory.y);
-    if (thread < kTile)
+    if (thread < kTile) {
       memory.turn[thread] = turn_of<kTurned>(task.x, span.b, first + thread, span.end);
+      memory.column[thread] = !task.queries               ? 1
+                              : first + thread < span.end ? task.column[token + first + thread]
+                                                          : 0;
+    }
     __syncthreads();
     if (first + kTile < span.end) {
       x.load(task.x, span, first + kTile);
@@ -282,7 +271,7 @@ __global__ void __launch_bounds__(kReadThreads, kGradients<D>) gradient(FeatureG
     put_gradient<R, D, kTurned>(own_x, own_y, memory.sums, memory.z, task.x.map, own_column,
                                 memory.turn + warp * 16);
     write_rows<Memory::kWidth>(own_x, dx, here, span.end, task.x.width);
-    if (task.inverse) continue;
+    if (task.queries) continue;
     mma::C dy[D / 8] = {};
     times_sums<R, D>(dy, own_phi, memory.sums);
     put_product<D>(own_y, dy, 1, 1);  // y was read by this warp alone
@@ -304,11 +293,17 @@ Task with_span(Task task, int resident) {
 // Calls body with R, D and whether features are turned as constants.
 template <class F>
 void with_shape(const FeatureShape& shape, bool turned, const F& body) {
-  if (shape.depth == 64)
-    turned ? body.template operator()<128, 64, true>() : body.template operator()<64, 64, false>();
-  else
+  if (shape.depth == 128)
     turned ? body.template operator()<256, 128, true>()
            : body.template operator()<128, 128, false>();
+  else if (turned)
+    body.template operator()<128, 64, true>();
+  else if (shape.features == 64)
+    body.template operator()<64, 64, false>();
+  else if (shape.features == 128)
+    body.template operator()<128, 64, false>();
+  else
+    body.template operator()<256, 64, false>();
 }
 
 }  // namespace
@@ -335,7 +330,7 @@ void feature_read_cuda(const FeatureRead& given, void* stream) noexcept {
 
 void feature_gradient_cuda(const FeatureGradient& given, void* stream) noexcept {
   with_shape(given.shape, given.x.turns, [&]<int R, int D, bool kTurned>() {
-    const auto task = with_span(given, kGradients<D>);
+    const auto task = with_span(given, kGradients<R, D, kTurned>);
     launch(gradient<R, D, kTurned>, blocks_of(task), kReadThreads,
            GradientMemory<R, D, kTurned>::kBytes, stream, task);
   });

@@ -7,6 +7,13 @@ namespace longbow::kernels {
 
 constexpr int kReadThreads = 128;  // of a block in which each of four warps owns 16 tokens
 
+// How many blocks with so much shared memory a multiprocessor holds, but not more than `most`.
+constexpr int resident(size_t bytes, int most) {
+  constexpr size_t kAll = 228 * 1024, kEach = 1024;
+  const size_t fit = kAll / (bytes + kEach);
+  return fit < static_cast<size_t>(most) ? static_cast<int>(fit) : most;
+}
+
 __device__ inline float mapped(FeatureMap map, float x) {
   switch (map) {
     case FeatureMap::relu:
@@ -98,6 +105,35 @@ __device__ inline void times_sums(mma::C (&out)[D / 8], const Number* phi,
         mma::multiply<Number>(out[2 * n + 1], a, b.tile[1]);
       }
   }
+}
+
+// What 16 queries, those of this warp, are divided by.
+struct Divisors {
+  float factor[2], kept[2];  // of the rows g and g + 8: of the output, and for the backward pass
+
+  __device__ void write(float* inverse, int64_t first, int64_t end) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int64_t n = first + lane / 4;
+    if (lane % 4 > 0) return;
+    if (n < end) inverse[n] = kept[0];
+    if (n + 8 < end) inverse[n + 8] = kept[1];
+  }
+};
+// From the product of features and z, which stands in the columns 0 and 1.
+template <class Task>
+__device__ inline Divisors divisors(const mma::C& weights, const Task& task) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  Divisors found;
+#pragma unroll
+  for (int low = 0; low < 2; ++low) {
+    const float w =
+        __shfl_sync(0xffffffffu, weights.part[2 * low] + weights.part[2 * low + 1], lane & ~3);
+    const bool divided = w + task.added >= task.least;
+    const float inverse = 1 / (divided ? w + task.added : task.least);
+    found.factor[low] = task.normalised ? inverse : 1;
+    found.kept[low] = !task.normalised ? w : divided ? inverse : -inverse;
+  }
+  return found;
 }
 
 // The columns of this warp's 16 queries, -(values . y) / d, or 0. The values have as many digits as

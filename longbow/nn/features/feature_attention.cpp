@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "longbow/ops/causal_product.h"
+#include "longbow/ops/feature_product.h"
 
 namespace longbow {
 namespace {
@@ -36,6 +37,10 @@ Tensor without_padding(const Tensor& key_features, const Tensor& keep) {
 
 FeatureSums feature_sums(const Tensor& q, const Tensor& k, const Tensor& v, bool causal) {
   const bool few = few_keys(q, k, v);
+  if (const FeatureProduct how = {.causal = causal}; !few && has_feature_kernel(q, k, v, how)) {
+    const auto [values, weights] = feature_product_sums(q, k, v, how);
+    return {values, weights.unsqueeze(-1)};
+  }
   if (!causal && !few) {  // two products: a column of ones would spoil the alignment of the first
     const auto sums = k.transpose(-2, -1).matmul(v.to(k.scalar_type()));
     const auto total = k.sum(-2, true, wide(k)).to(q.scalar_type()).transpose(-2, -1);
@@ -53,6 +58,10 @@ FeatureSums feature_sums(const Tensor& q, const Tensor& k, const Tensor& v, bool
   return split(at::constant_pad_nd(causal_product(square, wide_k, values), {0, 0, -extra, 0}));
 }
 
+Tensor narrowed(const Tensor& features, const Tensor& x) {
+  return x.is_cuda() && x.scalar_type() == at::kBFloat16 ? features.to(at::kBFloat16) : features;
+}
+
 void open_feature_sums(State& state, const Heads& empty, int64_t features) {
   const auto& v = empty.v;
   state.add("sums", {v.size(0), v.size(1), features, v.size(3) + 1}, v.options().dtype(wide(v)));
@@ -67,5 +76,4 @@ FeatureSums grow_feature_sums(const Tensor& q, const Tensor& k, const Tensor& v,
   return split(y);
 }
 
-// In chunks, with G counted from the start of each, so that no exponent is positive.
 }  // namespace longbow

@@ -6,8 +6,8 @@
 
 namespace longbow {
 
-// sum_j w_ij v_j and sum_j w_ij over the visible keys, added up in float32 at least; in the type of
-// the features where those are of a half type and all keys are visible to all queries.
+// sum_j w_ij v_j and sum_j w_ij over the visible keys, added up in float32 at least; where the
+// features are of a half type, the values may be too.
 struct FeatureSums {
   Tensor values;   // [B, H, N, D]
   Tensor weights;  // [B, H, N, 1]
@@ -19,6 +19,9 @@ Tensor without_padding(const Tensor& key_features, const Tensor& keep);
 // Linear in N and M, or by the weights themselves where the keys are so few that this is less work;
 // causal sums are aligned at the end when N != M.
 FeatureSums feature_sums(const Tensor& q, const Tensor& k, const Tensor& v, bool causal);
+
+// Features of x in bfloat16 where x is and its products are added up in float32: on a GPU.
+Tensor narrowed(const Tensor& features, const Tensor& x);
 
 // The running sums over keys are the whole decoding state.
 void open_feature_sums(State& state, const Heads& empty, int64_t features);

@@ -135,32 +135,45 @@ Three forward(const Tensor& given_q, const Tensor& given_k, const Tensor& given_
   return {out, inverse, sums};
 }
 
+// Where it was normalised, the inverses, and a place for the columns of the queries; else these are
+// the gradient of the weights' sums.
+struct Divided {
+  Tensor inverse, column;
+  Divided(const Tensor& given, bool normalised)
+      : inverse(normalised ? given : Tensor()),
+        column(normalised ? at::empty_like(given) : given.to(at::kFloat).contiguous()) {}
+  const float* inverse_data() const {
+    return inverse.defined() ? inverse.const_data_ptr<float>() : nullptr;
+  }
+};
+
 // First the queries, which also give the sums' gradients their column, then the keys.
 Three backward_of_all(const Tensor& g, const Tensor& q, const Tensor& k, const Tensor& v,
-                      const Tensor& inverse, const Tensor& sums, const FeatureProduct& how) {
+                      const Divided& by, const Tensor& sums, const FeatureProduct& how) {
   const Sides sides(how);
   const auto shape = kernels::feature_shape(q.size(3), how.query_turns.defined(), v.size(3));
   auto dq = empty_by_head(q, q.size(3)), dk = empty_by_head(k, k.size(3)),
        dv = empty_by_head(v, v.size(3));
-  auto column = at::empty_like(inverse);
   kernels::FeatureGradient task = {.shape = shape,
                                    .x = sides.queries(q, how),
                                    .sums = sums.const_data_ptr<float>(),
                                    .y = by_head(g),
-                                   .inverse = inverse.const_data_ptr<float>(),
+                                   .queries = true,
+                                   .inverse = by.inverse_data(),
                                    .dx = by_head(dq),
                                    .dy = {},
-                                   .column = column.mutable_data_ptr<float>(),
+                                   .column = by.column.mutable_data_ptr<float>(),
                                    .batch = q.size(0),
                                    .heads = q.size(1),
                                    .depth = v.size(3)};
   const auto stream = c10::cuda::getCurrentCUDAStream().stream();
   kernels::feature_gradient_cuda(task, stream);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
-  const auto dsums = summed(shape, task.x, g, inverse, column, kernels::FoldOrder::all);
+  const auto dsums = summed(shape, task.x, g, by.inverse, by.column, kernels::FoldOrder::all);
   task.x = sides.keys(k, how);
   task.sums = dsums.const_data_ptr<float>();
   task.y = by_head(v);
+  task.queries = false;
   task.inverse = nullptr;
   task.dx = by_head(dk);
   task.dy = by_head(dv);
@@ -170,45 +183,36 @@ Three backward_of_all(const Tensor& g, const Tensor& q, const Tensor& k, const T
 }
 
 Three backward_of_causal(const Tensor& g, const Tensor& q, const Tensor& k, const Tensor& v,
-                         const Tensor& inverse, const Tensor& sums, const FeatureProduct& how) {
+                         const Divided& by, const Tensor& sums, const FeatureProduct& how) {
   const Sides sides(how);
   const auto shape = kernels::feature_shape(q.size(3), how.query_turns.defined(), v.size(3));
   const auto keys = sides.keys(k, how), queries = sides.queries(q, how);
   auto dq = empty_by_head(q, q.size(3)), dk = empty_by_head(k, k.size(3)),
        dv = empty_by_head(v, v.size(3));
-  auto column = at::empty_like(inverse);
   kernels::CausalFeatures features = {.shape = shape,
                                       .x = queries,
                                       .other = keys,
                                       .y = by_head(g),
                                       .other_y = by_head(v),
                                       .sums = sums.const_data_ptr<float>(),
-                                      .inverse = inverse.const_data_ptr<float>(),
-                                      .column = column.const_data_ptr<float>(),
+                                      .inverse = by.inverse_data(),
+                                      .column = by.column.mutable_data_ptr<float>(),
                                       .batch = q.size(0),
                                       .heads = q.size(1),
                                       .depth = v.size(3),
                                       .span = kCausalSpan};
   const auto stream = c10::cuda::getCurrentCUDAStream().stream();
-  kernels::causal_gradient_cuda({.features = features,
-                                 .queries = true,
-                                 .dx = by_head(dq),
-                                 .dy = {},
-                                 .column = column.mutable_data_ptr<float>()},
-                                stream);
+  kernels::causal_gradient_cuda(
+      {.features = features, .queries = true, .dx = by_head(dq), .dy = {}}, stream);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
-  const auto dsums = summed(shape, queries, g, inverse, column, kernels::FoldOrder::after);
+  const auto dsums = summed(shape, queries, g, by.inverse, by.column, kernels::FoldOrder::after);
   features.x = keys;
   features.other = queries;
   features.y = by_head(v);
   features.other_y = by_head(g);
   features.sums = dsums.const_data_ptr<float>();
-  kernels::causal_gradient_cuda({.features = features,
-                                 .queries = false,
-                                 .dx = by_head(dk),
-                                 .dy = by_head(dv),
-                                 .column = nullptr},
-                                stream);
+  kernels::causal_gradient_cuda(
+      {.features = features, .queries = false, .dx = by_head(dk), .dy = by_head(dv)}, stream);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
   return {dq, dk, dv};
 }
@@ -224,7 +228,7 @@ Three backward(const Tensor& given_g, const Tensor& given_q, const Tensor& given
   const c10::cuda::CUDAGuard guard(given_q.device());
   const auto by_kind = causal ? backward_of_causal : backward_of_all;
   return by_kind(readable_by_head(given_g), readable_by_head(given_q), readable_by_head(given_k),
-                 readable_by_head(given_v), inverse, sums, how);
+                 readable_by_head(given_v), Divided(inverse, how.normalised), sums, how);
 }
 
 TORCH_LIBRARY_IMPL(longbow, CUDA, m) {
