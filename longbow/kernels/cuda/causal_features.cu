@@ -234,8 +234,8 @@ __global__ void __launch_bounds__(kReadThreads) gradient(CausalGradient given) {
   block.fill_sums((task.x.tokens + task.span - 1) / task.span);
   if (thread < kTile) {
     memory.turn[thread] = turn_of<kTurned>(task.x, place.b, place.first + thread, place.span_end);
-    const int64_t n = place.first + thread;
-    memory.column[thread] = !queries ? 1 : n < place.span_end ? task.column[token + n] : 0;
+    const bool read = queries && !task.inverse && place.first + thread < place.span_end;
+    memory.column[thread] = read ? task.column[token + place.first + thread] : 1;
   }
   __syncthreads();
   if (queries && task.inverse) {

@@ -252,9 +252,8 @@ __global__ void __launch_bounds__(kReadThreads, kGradients<R, D, kTurned>)
     y.store(memory.y);
     if (thread < kTile) {
       memory.turn[thread] = turn_of<kTurned>(task.x, span.b, first + thread, span.end);
-      memory.column[thread] = !task.queries               ? 1
-                              : first + thread < span.end ? task.column[token + first + thread]
-                                                          : 0;
+      const bool given = task.queries && !task.inverse && first + thread < span.end;
+      memory.column[thread] = given ? task.column[token + first + thread] : 1;
     }
     __syncthreads();
     if (first + kTile < span.end) {
