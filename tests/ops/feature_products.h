@@ -15,9 +15,10 @@ struct FeatureInputs {
         g(random_normal({b, h, n, d}, 4)) {}
 };
 
-// cos and sin of an angle that grows with the place: [1, n, 2].
+// cos and sin of an angle that grows with the place, to less than a right angle: [1, n, 2]. Beyond
+// it weights are negative and their sums may be next to nothing.
 inline at::Tensor some_turns(int64_t n) {
-  const auto a = at::arange(n, at::kDouble) * 0.01;
+  const auto a = at::arange(n, at::kDouble) * (1.5 / static_cast<double>(n));
   return at::stack({a.cos(), a.sin()}, -1).unsqueeze(0).to(at::kFloat);
 }
 

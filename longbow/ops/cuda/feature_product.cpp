@@ -43,7 +43,8 @@ struct Sides {
   }
 };
 
-constexpr int64_t kCausalSpan = 256;
+// Pairs within a span cost the more, the longer it is; the sums of spans, the shorter.
+constexpr int64_t kCausalSpan = 128;
 
 // The sums of phi(x) [scale value, column]: over all tokens, or those before or after each span.
 Tensor summed(const kernels::FeatureShape& shape, const kernels::Features& x, const Tensor& value,
