@@ -100,7 +100,7 @@ class Performer : public AttentionImpl {
     const bool causal = context.mask.causal;
     if (const auto& c = config_;
         exponential() && !causal && c.eps_in_features + c.eps_sums + c.eps_denominator == 0 &&
-        has_random_kernel(heads.q, heads.k, heads.v, RandomMap::exponential, features_))
+        has_random_kernel(heads.q, heads.k, heads.v, RandomMap::exponential, features_, false))
       return random_product(heads.q, heads.k, heads.v,
                             {.omega = mirrored_ ? at::cat({**omega_, -**omega_}, 1) : **omega_,
                              .scale = std::pow(static_cast<double>(heads.q.size(3)), -0.25),

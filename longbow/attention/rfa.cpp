@@ -109,20 +109,25 @@ class Rfa : public AttentionImpl {
       open(nothing, heads, heads.q.size(2), context);
       return grow(heads, nothing, context);
     }
-    if (!context.mask.causal && config_.map == Map::gaussian && config_.clamp != Clamp::magnitude &&
-        has_random_kernel(heads.q, heads.k, heads.v, RandomMap::trigonometric, config_.features))
-      return random_product(
-          heads.q, heads.k, heads.v,
-          {.map = RandomMap::trigonometric,
-           .omega = *projections_ / config_.temperature,
-           .sigma = sigma_.squeeze(1),
-           .scale = scale_,
-           .keep = context.mask.keep,
-           .least = least_of(keys_seen(heads, context)).flatten().expand({heads.q.size(0)})});
+    const bool causal = context.mask.causal;
+    if (config_.map == Map::gaussian && config_.clamp != Clamp::magnitude &&
+        has_random_kernel(heads.q, heads.k, heads.v, RandomMap::trigonometric, config_.features,
+                          causal)) {
+      const auto least = least_of(keys_seen(heads, context));  // [1 or B, 1, 1 or N, 1] or []
+      const int64_t b = heads.q.size(0), n = causal ? heads.q.size(2) : 1;
+      const auto each = least.expand({b, 1, n, 1}).reshape({b, n});
+      return random_product(heads.q, heads.k, heads.v,
+                            {.map = RandomMap::trigonometric,
+                             .omega = *projections_ / config_.temperature,
+                             .sigma = sigma_.squeeze(1),
+                             .scale = scale_,
+                             .keep = context.mask.keep,
+                             .least = causal ? each : each.squeeze(1),
+                             .causal = causal});
+    }
     const auto q = narrowed(features(heads.q), heads.q),
                k = narrowed(key_features(heads, context), heads.k);
-    return normalised(feature_sums(q, k, heads.v, context.mask.causal), keys_seen(heads, context),
-                      heads);
+    return normalised(feature_sums(q, k, heads.v, causal), keys_seen(heads, context), heads);
   }
 
   void open(State& state, const Heads& empty, int64_t, Context&) override {

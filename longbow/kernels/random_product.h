@@ -91,6 +91,32 @@ struct RandomGradient {
   int64_t batch, heads, depth, span;
 };
 
+// Under a causal mask, of the trigonometric map with P = 64: as CausalFeatures.
+struct CausalRandom {
+  RandomFeatures x, other;
+  ByHead y, other_y;
+  const float* sums;     // [B H, spans, 2 P, D + 4]
+  const float* inverse;  // [B, H, tokens] of the queries
+  float* column;         // [B, H, tokens] of the queries
+  int64_t batch, heads, depth, span;
+};
+struct CausalRandomRead {
+  CausalRandom features;
+  ByHead out;
+  float* inverse;
+  const float* least;  // [B, tokens]
+};
+struct CausalRandomGradient {
+  CausalRandom features;
+  bool queries;
+  const void* back;
+  const float* sigma;
+  ByHead dx, dy;
+  float* dsigma;  // [B H, tokens / 64, D]
+};
+
+void causal_random_read_cuda(const CausalRandomRead& task, void* stream) noexcept;
+void causal_random_gradient_cuda(const CausalRandomGradient& task, void* stream) noexcept;
 void random_peaks_cuda(const RandomPeaks& task, void* stream) noexcept;
 void random_sums_cuda(const RandomSums& task, void* stream) noexcept;
 void random_read_cuda(const RandomRead& task, void* stream) noexcept;

@@ -12,19 +12,21 @@ namespace longbow {
 using at::Tensor;
 
 RandomProduct random_product_of(const Tensor& omega, const Maybe& sigma, const Maybe& keep,
-                                const Maybe& least, int64_t map, double scale) {
+                                const Maybe& least, int64_t map, bool causal, double scale) {
   return {.map = static_cast<RandomMap>(map),
           .omega = omega,
           .sigma = sigma.value_or(Tensor()),
           .scale = scale,
           .keep = keep.value_or(Tensor()),
-          .least = least.value_or(Tensor())};
+          .least = least.value_or(Tensor()),
+          .causal = causal};
 }
 
 RandomForward random_product_by_aten(const Tensor& q, const Tensor& k, const Tensor& v,
                                      const Tensor& omega, const Maybe& sigma, const Maybe& keep,
-                                     const Maybe& least, int64_t map, double scale) {
-  return {random_product_formula(q, k, v, random_product_of(omega, sigma, keep, least, map, scale)),
+                                     const Maybe& least, int64_t map, bool causal, double scale) {
+  return {random_product_formula(q, k, v,
+                                 random_product_of(omega, sigma, keep, least, map, causal, scale)),
           at::empty({0}, q.options())};
 }
 
@@ -32,9 +34,9 @@ RandomBackward random_product_backward_by_aten(const Tensor& g, const Tensor& q,
                                                const Tensor& v, const Tensor& omega,
                                                const Maybe& sigma, const Maybe& keep,
                                                const Maybe& least, const Tensor&, int64_t map,
-                                               double scale) {
-  const auto [dq, dk, dv, dsigma] =
-      random_product_gradient(g, q, k, v, random_product_of(omega, sigma, keep, least, map, scale));
+                                               bool causal, double scale) {
+  const auto [dq, dk, dv, dsigma] = random_product_gradient(
+      g, q, k, v, random_product_of(omega, sigma, keep, least, map, causal, scale));
   return {dq, dk, dv, dsigma};
 }
 
@@ -42,14 +44,14 @@ namespace {
 
 RandomForward on_meta(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& omega,
                       const Maybe& sigma, const Maybe& keep, const Maybe& least, int64_t map,
-                      double scale) {
-  check_random_product(q, k, v, random_product_of(omega, sigma, keep, least, map, scale));
+                      bool causal, double scale) {
+  check_random_product(q, k, v, random_product_of(omega, sigma, keep, least, map, causal, scale));
   return {at::empty({q.size(0), q.size(1), q.size(2), v.size(3)}, v.options()),
           at::empty({0}, q.options())};
 }
 RandomBackward backward_on_meta(const Tensor&, const Tensor& q, const Tensor& k, const Tensor& v,
                                 const Tensor&, const Maybe& sigma, const Maybe&, const Maybe&,
-                                const Tensor&, int64_t, double) {
+                                const Tensor&, int64_t, bool, double) {
   return {at::empty_like(q), at::empty_like(k), at::empty_like(v),
           sigma ? at::empty_like(*sigma) : at::empty({0}, q.options())};
 }
@@ -63,7 +65,7 @@ RandomForward call(const Tensor& q, const Tensor& k, const Tensor& v, const Rand
                              .findSchemaOrThrow("longbow::random_product", "")
                              .typed<decltype(random_product_by_aten)>();
   return op.call(q, k, v, how.omega, maybe(how.sigma), maybe(how.keep), maybe(how.least),
-                 static_cast<int64_t>(how.map), how.scale);
+                 static_cast<int64_t>(how.map), how.causal, how.scale);
 }
 RandomBackward call_backward(const Tensor& g, const TensorVector& inputs, const RandomProduct& how,
                              const Tensor& kept) {
@@ -71,7 +73,7 @@ RandomBackward call_backward(const Tensor& g, const TensorVector& inputs, const 
                              .findSchemaOrThrow("longbow::random_product_backward", "")
                              .typed<decltype(random_product_backward_by_aten)>();
   return op.call(g, inputs[0], inputs[1], inputs[2], how.omega, maybe(inputs[3]), maybe(how.keep),
-                 maybe(how.least), kept, static_cast<int64_t>(how.map), how.scale);
+                 maybe(how.least), kept, static_cast<int64_t>(how.map), how.causal, how.scale);
 }
 
 struct Gradient : Differentiable {
@@ -97,8 +99,8 @@ struct Gradient : Differentiable {
 
 RandomForward with_gradient(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& omega,
                             const Maybe& sigma, const Maybe& keep, const Maybe& least, int64_t map,
-                            double scale) {
-  const auto how = random_product_of(omega, sigma, keep, least, map, scale);
+                            bool causal, double scale) {
+  const auto how = random_product_of(omega, sigma, keep, least, map, causal, scale);
   if (!wants_gradient(q, k, v, how.sigma)) {
     const at::AutoDispatchBelowADInplaceOrView below;
     return call(q, k, v, how);
@@ -110,10 +112,11 @@ RandomForward with_gradient(const Tensor& q, const Tensor& k, const Tensor& v, c
 RandomBackward backward_with_gradient(const Tensor& g, const Tensor& q, const Tensor& k,
                                       const Tensor& v, const Tensor& omega, const Maybe& sigma,
                                       const Maybe& keep, const Maybe& least, const Tensor& kept,
-                                      int64_t map, double scale) {
-  const auto how = random_product_of(omega, sigma, keep, least, map, scale);
+                                      int64_t map, bool causal, double scale) {
+  const auto how = random_product_of(omega, sigma, keep, least, map, causal, scale);
   if (wants_gradient(g, q, k, v, how.sigma))
-    return random_product_backward_by_aten(g, q, k, v, omega, sigma, keep, least, kept, map, scale);
+    return random_product_backward_by_aten(g, q, k, v, omega, sigma, keep, least, kept, map, causal,
+                                           scale);
   const at::AutoDispatchBelowADInplaceOrView below;
   return call_backward(g, {q, k, v, how.sigma}, how, kept);
 }
@@ -121,10 +124,11 @@ RandomBackward backward_with_gradient(const Tensor& g, const Tensor& q, const Te
 TORCH_LIBRARY_FRAGMENT(longbow, m) {
   m.def(
       "random_product(Tensor q, Tensor k, Tensor v, Tensor omega, Tensor? sigma, Tensor? keep, "
-      "Tensor? least, int map, float scale) -> (Tensor out, Tensor kept)");
+      "Tensor? least, int map, bool causal, float scale) -> (Tensor out, Tensor kept)");
   m.def(
       "random_product_backward(Tensor g, Tensor q, Tensor k, Tensor v, Tensor omega, "
-      "Tensor? sigma, Tensor? keep, Tensor? least, Tensor kept, int map, float scale) -> "
+      "Tensor? sigma, Tensor? keep, Tensor? least, Tensor kept, int map, bool causal, float scale) "
+      "-> "
       "(Tensor dq, Tensor dk, Tensor dv, Tensor dsigma)");
 }
 TORCH_LIBRARY_IMPL(longbow, CPU, m) {
@@ -147,12 +151,14 @@ Tensor random_product(const Tensor& q, const Tensor& k, const Tensor& v, const R
 }
 
 bool has_random_kernel(const Tensor& q, const Tensor& k, const Tensor& v, RandomMap map,
-                       int64_t projections) {
+                       int64_t projections, bool causal) {
   for (const auto& x : {q, k, v})
     if (!x.is_cuda() || x.scalar_type() != at::kBFloat16 || x.numel() == 0) return false;
   constexpr int64_t kMostHeads = 65535;  // of all sequences
+  const bool causal_fits =
+      !causal || (map == RandomMap::trigonometric && projections <= 64 && q.size(2) == k.size(2));
   return kernels::random_shape(map, projections, q.size(3), v.size(3)).projections > 0 &&
-         q.size(0) * q.size(1) <= kMostHeads;
+         causal_fits && q.size(0) * q.size(1) <= kMostHeads;
 }
 
 }  // namespace longbow

@@ -15,6 +15,6 @@ at::Tensor random_product(const at::Tensor& q, const at::Tensor& k, const at::Te
 // Whether kernels do it that write no features to memory: on a GPU, in bfloat16, for heads of up to
 // 64 channels and so many projections that they stay on chip. Elsewhere it has no advantage.
 bool has_random_kernel(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, RandomMap map,
-                       int64_t projections);
+                       int64_t projections, bool causal);
 
 }  // namespace longbow

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "longbow/ops/causal_product.h"
+
 namespace longbow {
 
 using at::Tensor;
@@ -28,8 +30,14 @@ void check_random_product(const Tensor& q, const Tensor& k, const Tensor& v,
                               how.keep.size(1) == k.size(2) && how.keep.scalar_type() == at::kBool),
       "random_product: keep is ", how.keep.sizes(), " ", how.keep.scalar_type(), ", but k is ",
       k.sizes());
-  TORCH_CHECK(!how.least.defined() || (how.least.dim() == 1 && how.least.size(0) == q.size(0)),
-              "random_product: least is ", how.least.sizes(), ", but q is ", q.sizes());
+  const auto& least = how.least;
+  TORCH_CHECK(
+      !least.defined() || (least.dim() == (how.causal ? 2 : 1) && least.size(0) == q.size(0) &&
+                           (!how.causal || least.size(1) == q.size(2))),
+      "random_product: least is ", least.sizes(), ", but q is ", q.sizes());
+  TORCH_CHECK(!how.causal || (q.size(2) == k.size(2) && how.map == RandomMap::trigonometric),
+              "random_product: causal, but q is ", q.sizes(), " and k ", k.sizes(),
+              how.map == RandomMap::trigonometric ? "" : ", and the map exponential");
 }
 
 namespace {
@@ -89,24 +97,36 @@ struct Side {
   static constexpr double kShort = 1e-3;
 };
 
+// sum over the keys j that i sees of (x_i . y_j) z_j; `reversed`: over the queries that see it.
+Tensor product(const Tensor& x, const Tensor& y, const Tensor& z, bool causal,
+               bool reversed = false) {
+  if (causal) return causal_product(x, y, z, reversed);
+  return x.matmul(y.transpose(-2, -1).matmul(z));
+}
+
 struct Parts {
   Side queries, keys;
-  Tensor v, sums, z, values, weights, least;
+  Tensor v;                       // with a column of ones, which carries the sums of weights
+  Tensor values, weights, least;  // [B, H, N, D], [B, H, N, 1], what broadcasts to it
 
   Parts(const Tensor& given_q, const Tensor& given_k, const Tensor& given_v,
         const RandomProduct& how)
-      : queries(given_q, how), keys(given_k, how), v(widened(given_v)) {
+      : queries(given_q, how),
+        keys(given_k, how),
+        v(at::constant_pad_nd(widened(given_v), {0, 1}, 1)) {
     if (how.keep.defined()) keys.hide(how.keep);
     if (how.map == RandomMap::exponential) {
       queries.raise({-1});
       keys.raise({2, 3});
     }
-    sums = keys.features.transpose(-2, -1).matmul(v);
-    z = keys.features.sum(-2, true);
-    values = queries.features.matmul(sums);
-    weights = queries.features.matmul(z.transpose(-2, -1));
-    least = how.least.defined() ? how.least.to(weights.scalar_type()).view({-1, 1, 1, 1})
-                                : at::full({}, kLeastWeights, weights.options());
+    const auto read = product(queries.features, keys.features, v, how.causal);
+    values = read.narrow(-1, 0, given_v.size(3));
+    weights = read.narrow(-1, given_v.size(3), 1);
+    const auto least_of = [&] {
+      const auto all = how.least.to(weights.scalar_type()).unsqueeze(1).unsqueeze(-1);
+      return how.causal ? all : all.unsqueeze(-1);
+    };
+    least = how.least.defined() ? least_of() : at::full({}, kLeastWeights, weights.options());
   }
 };
 
@@ -119,22 +139,21 @@ Tensor random_product_formula(const Tensor& q, const Tensor& k, const Tensor& v,
   return (p.values / at::maximum(p.weights, p.least)).to(v.scalar_type());
 }
 
-// With y = g / d: dphi(q) = y S^T - (phi(q) S . y) / d z, dS = phi(q)^T y, and alike for the keys.
+// With y = g / d and beside it the column -(values . y) / d, the gradient of the weights' sum, all
+// three are products of the same kind.
 std::array<Tensor, 4> random_product_gradient(const Tensor& g, const Tensor& q, const Tensor& k,
                                               const Tensor& v, const RandomProduct& how) {
   const Parts p(q, k, v, how);
   const auto denominator = at::maximum(p.weights, p.least);
-  const auto y = widened(g) / denominator;
-  const auto column = (-(p.values * y).sum(-1, true) / denominator)
+  const auto slopes = widened(g) / denominator;
+  const auto column = (-(p.values * slopes).sum(-1, true) / denominator)
                           .masked_fill((p.weights >= p.least).logical_not(), 0);
-  const auto& phi = p.queries.features;
-  const auto dsums = phi.transpose(-2, -1).matmul(y);
-  const auto dz = column.transpose(-2, -1).matmul(phi);
-  const auto [dq, by_queries] =
-      p.queries.backward(y.matmul(p.sums.transpose(-2, -1)) + column * p.z, how);
-  const auto [dk, by_keys] = p.keys.backward(p.v.matmul(dsums.transpose(-2, -1)) + dz, how);
-  return {dq.to(q.scalar_type()), dk.to(k.scalar_type()),
-          p.keys.features.matmul(dsums).to(v.scalar_type()),
+  const auto y = at::cat({slopes, column}, -1);
+  const auto &queries = p.queries.features, &keys = p.keys.features;
+  const auto [dq, by_queries] = p.queries.backward(product(y, p.v, keys, how.causal), how);
+  const auto [dk, by_keys] = p.keys.backward(product(p.v, y, queries, how.causal, true), how);
+  const auto dv = product(keys, queries, y, how.causal, true).narrow(-1, 0, v.size(3));
+  return {dq.to(q.scalar_type()), dk.to(k.scalar_type()), dv.to(v.scalar_type()),
           by_keys.defined() ? (by_queries + by_keys).to(how.sigma.scalar_type())
                             : at::empty({0}, g.options())};
 }

@@ -20,7 +20,9 @@ struct RandomProduct {
   at::Tensor sigma = {};  // [H, E] or undefined: factors of the columns of omega, if trigonometric
   double scale = 1;
   at::Tensor keep = {};   // [B, M] bool, true = a real key; undefined = all
-  at::Tensor least = {};  // [B] or undefined: 1e-30
+  at::Tensor least = {};  // [B], if causal [B, N], or undefined: 1e-30
+  // Queries see the keys up to their own; there are as many of both, and the map is trigonometric.
+  bool causal = false;
 };
 
 void check_random_product(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,

@@ -14,15 +14,16 @@ using RandomForward = std::tuple<at::Tensor, at::Tensor>;  // out, and what the 
 using RandomBackward = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
 RandomProduct random_product_of(const at::Tensor& omega, const Maybe& sigma, const Maybe& keep,
-                                const Maybe& least, int64_t map, double scale);
+                                const Maybe& least, int64_t map, bool causal, double scale);
 RandomForward random_product_by_aten(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                      const at::Tensor& omega, const Maybe& sigma, const Maybe& keep,
-                                     const Maybe& least, int64_t map, double scale);
+                                     const Maybe& least, int64_t map, bool causal, double scale);
 // dq, dk, dv, dsigma.
 RandomBackward random_product_backward_by_aten(const at::Tensor& g, const at::Tensor& q,
                                                const at::Tensor& k, const at::Tensor& v,
                                                const at::Tensor& omega, const Maybe& sigma,
                                                const Maybe& keep, const Maybe& least,
-                                               const at::Tensor& kept, int64_t map, double scale);
+                                               const at::Tensor& kept, int64_t map, bool causal,
+                                               double scale);
 
 }  // namespace longbow

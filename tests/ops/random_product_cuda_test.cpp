@@ -15,13 +15,13 @@ const std::vector<std::string> kNames = {"out", "dq", "dk", "dv", "dsigma"};
 
 // The definition in float64 of numbers that were rounded to bfloat16.
 void expect_near_definition(RandomInputs in, RandomMap map, const at::Tensor& keep,
-                            const std::string& what) {
+                            const std::string& what, bool causal = false) {
   SCOPED_TRACE(what + (map == kExponential ? ", exponential" : ", trigonometric"));
   for (auto* t : {&in.q, &in.k, &in.v, &in.g, &in.omega, &in.sigma})
     *t = t->to(at::kBFloat16).to(at::kDouble);
-  ASSERT_TRUE(
-      has_random_kernel(in.q.to(kOnGpu), in.k.to(kOnGpu), in.v.to(kOnGpu), map, in.omega.size(1)));
-  const auto how = in.way(map, keep);
+  ASSERT_TRUE(has_random_kernel(in.q.to(kOnGpu), in.k.to(kOnGpu), in.v.to(kOnGpu), map,
+                                in.omega.size(1), causal));
+  const auto how = in.way(map, keep, causal);
   const auto want = random_results(in, how, at::kDouble, dense_random_product),
              got = random_results(in, how, kOnGpu, random_product);
   for (size_t i = 0; i < want.all.size(); ++i)
@@ -42,6 +42,30 @@ TEST(RandomProductCuda, IsItsDefinitionForAllWidths) {
       expect_near_definition({1, 2, 70, 90, e, d, p}, map, {}, c10::str(e, " x ", d, ", ", p));
   for (const int64_t p : {256, 266, 384})
     expect_near_definition({1, 2, 70, 90, 64, 64, p}, kExponential, {}, c10::str(p, " features"));
+}
+
+TEST(RandomProductCuda, IsItsDefinitionUnderACausalMask) {
+  for (const int64_t n : {1, 7, 64, 65, 256, 257, 1000})
+    for (const auto& [e, d, p] : {std::tuple{64, 64, 64}, {24, 40, 30}}) {
+      auto keep = random_normal({2, n}, 9) > -1;
+      keep.select(1, 0).fill_(true);
+      expect_near_definition({2, 2, n, n, e, d, p}, kTrigonometric, keep,
+                             c10::str(n, " tokens, ", e, " x ", d), true);
+    }
+}
+
+TEST(RandomProductCuda, LaterTokensHaveNoInfluenceNotEvenByRounding) {
+  const RandomInputs in(1, 2, 600, 600, 64, 64, 64);
+  auto how = in.way(kTrigonometric, {}, true);
+  for (auto* t : {&how.omega, &how.sigma}) *t = t->to(kOnGpu);
+  how.least = how.least.cuda();
+  const auto x = in.q.to(kOnGpu);
+  for (const int64_t n : {1, 70, 300}) {
+    auto later = x.clone();
+    later.narrow(2, n, 600 - n).mul_(-3);
+    EXPECT_NEAR_TENSOR(random_product(x, later, later, how).narrow(2, 0, n).cpu(),
+                       random_product(x, x, x, how).narrow(2, 0, n).cpu(), kExact);
+  }
 }
 
 TEST(RandomProductCuda, PaddedKeysAreNotThere) {

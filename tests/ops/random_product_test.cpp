@@ -27,6 +27,20 @@ TEST(RandomProduct, IsItsDefinition) {
     }
 }
 
+TEST(RandomProduct, IsItsDefinitionUnderACausalMask) {
+  for (const int64_t n : {1, 7, 70}) {
+    const RandomInputs in(2, 3, n, n, 6, 5, 7);
+    const auto how = in.way(kTrigonometric, random_normal({2, n}, 9) > -0.5, true);
+    const auto want = random_results(in, how, at::kDouble, dense_random_product),
+               op = random_results(in, how, at::kDouble, random_product),
+               formula = random_results(in, how, at::kDouble, random_product_formula);
+    for (size_t i = 0; i < want.all.size(); ++i) {
+      EXPECT_NEAR_TENSOR(op.all[i], want.all[i], (Tolerance{1e-9, 1e-9}));
+      EXPECT_NEAR_TENSOR(formula.all[i], want.all[i], (Tolerance{1e-9, 1e-9}));
+    }
+  }
+}
+
 TEST(RandomProduct, LargeExponentsCancel) {
   RandomInputs in(1, 2, 4, 5, 8, 3, 9);
   in.q = in.q * 100;
@@ -78,6 +92,9 @@ TEST(RandomProduct, RefusesWhatDoesNotFit) {
             "random_product: keep is [1, 4] Bool, but k is [1, 2, 3, 4]");
   EXPECT_EQ(error_of([&] { random_product(x, x, x, {.omega = omega, .least = at::ones({2})}); }),
             "random_product: least is [2], but q is [1, 2, 3, 4]");
+  EXPECT_EQ(error_of([&] { random_product(x, x, x, {.omega = omega, .causal = true}); }),
+            "random_product: causal, but q is [1, 2, 3, 4] and k [1, 2, 3, 4], and the map "
+            "exponential");
 }
 
 }  // namespace

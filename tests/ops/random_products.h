@@ -17,16 +17,19 @@ struct RandomInputs {
         sigma(random_normal({h, e}, 6) * 0.2 + 1) {}
 
   // Without sigma where the map has none.
-  RandomProduct way(RandomMap map, const at::Tensor& keep = {}) const {
+  RandomProduct way(RandomMap map, const at::Tensor& keep = {}, bool causal = false) const {
     const bool exponential = map == RandomMap::exponential;
     const auto e = static_cast<double>(q.size(3)), p = static_cast<double>(omega.size(1));
     RandomProduct how = {.map = map,
                          .omega = omega,
                          .scale = exponential ? std::pow(e, -0.25) : 1 / std::sqrt(p),
-                         .keep = keep};
+                         .keep = keep,
+                         .causal = causal};
     if (!exponential) {
       how.sigma = sigma;
-      how.least = at::full({q.size(0)}, 0.01 * static_cast<double>(k.size(2)), at::kDouble);
+      how.least = causal
+                      ? (at::arange(q.size(2), at::kDouble) + 1).mul(0.01).expand({q.size(0), -1})
+                      : at::full({q.size(0)}, 0.01 * static_cast<double>(k.size(2)), at::kDouble);
     }
     return how;
   }
@@ -48,8 +51,10 @@ inline at::Tensor dense_random_product(const at::Tensor& q, const at::Tensor& k,
   };
   auto w = phi(q).matmul(phi(k).transpose(-2, -1));
   if (how.keep.defined()) w = w * how.keep.unsqueeze(1).unsqueeze(1);
-  const auto least =
-      how.least.defined() ? how.least.view({-1, 1, 1, 1}) : at::full({}, 1e-200, w.options());
+  if (how.causal) w = w.tril();
+  auto least = at::full({}, 1e-200, w.options());
+  if (how.least.defined())
+    least = how.causal ? how.least.unsqueeze(1).unsqueeze(-1) : how.least.view({-1, 1, 1, 1});
   return (w / at::maximum(w.sum(-1, true), least)).matmul(v);
 }
 

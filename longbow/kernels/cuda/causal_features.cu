@@ -1,74 +1,13 @@
 // A block owns 64 tokens of a span, a warp 16 of them. What lies outside of the span it reads from
 // sums; the tokens of the span that it may see it meets 64 at a time, with the weights of the pairs
 // in registers.
+#include "longbow/kernels/cuda/causal_tiles.h"
 #include "longbow/kernels/cuda/feature_stage.h"
 
 namespace longbow::kernels {
 namespace {
 
 using mma::padded;
-
-// Where this block and its span begin.
-struct Place {
-  int64_t group, b, h, first, span_first, span_end, span;
-
-  __device__ explicit Place(const CausalFeatures& task)
-      : group(blockIdx.y),
-        b(group / task.heads),
-        h(group % task.heads),
-        first(blockIdx.x * int64_t{kTile}),
-        span_first(first / task.span * task.span),
-        span_end(span_first + task.span < task.x.tokens ? span_first + task.span : task.x.tokens),
-        span(first / task.span) {}
-};
-
-// c [16, 64] += rows [16, W] times 64 rows of another tile, transposed.
-template <int W>
-__device__ void times_other(mma::C (&c)[kTile / 8], const Number* rows, const Number* other) {
-#pragma unroll
-  for (int k = 0; k < W; k += 16) {
-    const mma::A a = mma::a_of_rows(rows + k, padded(W));
-#pragma unroll
-    for (int n = 0; n < kTile / 16; ++n) {
-      const mma::TwoB b = mma::b_of_columns(other + n * 16 * padded(W) + k, padded(W));
-      mma::multiply<Number>(c[2 * n], a, b.tile[0]);
-      mma::multiply<Number>(c[2 * n + 1], a, b.tile[1]);
-    }
-  }
-}
-
-// out [16, W] += pairs [16, 64] times 64 rows; pairs rounded, or `exact`, as two numbers each.
-template <int W, bool exact>
-__device__ void times_pairs(mma::C (&out)[W / 8], const mma::C (&pairs)[kTile / 8],
-                            const Number* rows) {
-#pragma unroll
-  for (int k = 0; k < kTile / 16; ++k) {
-    const mma::A a = mma::a_of<Number>(pairs[2 * k], pairs[2 * k + 1]),
-                 rest = rest_of(pairs + 2 * k, a);
-#pragma unroll
-    for (int n = 0; n < W / 16; ++n) {
-      const mma::TwoB b = mma::b_of_rows(rows + k * 16 * padded(W) + n * 16, padded(W));
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        mma::multiply<Number>(out[2 * n + i], a, b.tile[i]);
-        if constexpr (exact) mma::multiply<Number>(out[2 * n + i], rest, b.tile[i]);
-      }
-    }
-  }
-}
-
-// Of 64 tokens with themselves, only pairs whose other token is not later stay, or not earlier.
-__device__ void mask_pairs(mma::C (&pairs)[kTile / 8], bool later) {
-  const int lane = static_cast<int>(threadIdx.x) % 32,
-            row = static_cast<int>(threadIdx.x) / 32 * 16 + lane / 4, t = lane % 4;
-#pragma unroll
-  for (int n = 0; n < kTile / 8; ++n)
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int own = row + i / 2 * 8, other = n * 8 + 2 * t + i % 2;
-      if (later ? other < own : other > own) pairs[n].part[i] = 0;
-    }
-}
 
 // Tables and tiles.
 template <int R, int D, bool kTurned>
@@ -97,15 +36,15 @@ struct Memory {
 };
 
 template <int R, int D, bool kTurned>
+constexpr int kBlocks = resident(Memory<R, D, kTurned>::kBytes, 3);  // on a multiprocessor
+
+template <int R, int D, bool kTurned>
 struct Block {
   using Tiles = Memory<R, D, kTurned>;
   const CausalFeatures& task;
   const Tiles& memory;
   const Place& place;
 
-  __device__ Span span() const {
-    return {place.group, place.b, place.h, place.span_first, place.span_end};
-  }
   __device__ void fill_sums(int64_t spans) const {
     const float* from = task.sums + (place.group * spans + place.span) * R * (D + 4);
     memory.sums.fill(from, kReadThreads);
@@ -117,7 +56,7 @@ struct Block {
     const int64_t token = place.group * task.x.tokens;
     FeatureStage<R, kTurned, kReadThreads> stage;
     Stage<D, kReadThreads> y;
-    stage.load(task.other, span(), first);
+    stage.load(task.other, place.whole_span(), first);
     y.load(rows_of(task.other_y, place.b, place.h), first, place.span_end, task.depth);
     if (scaled && task.inverse) y.scale(task.inverse + token, first, place.span_end);
     __syncthreads();  // nobody reads the last ones any more
@@ -157,7 +96,7 @@ struct Block {
 };
 
 template <int R, int D, bool kTurned>
-__global__ void __launch_bounds__(kReadThreads) read(CausalRead given) {
+__global__ void __launch_bounds__(kReadThreads, kBlocks<R, D, kTurned>) read(CausalRead given) {
   extern __shared__ __align__(16) unsigned char shared[];
   const auto& task = given.features;
   const Memory<R, D, kTurned> memory(shared);
@@ -167,7 +106,7 @@ __global__ void __launch_bounds__(kReadThreads) read(CausalRead given) {
   Number* own = memory.phi + warp * 16 * padded(R);
 
   FeatureStage<R, kTurned, kReadThreads> x;
-  x.load(task.x, block.span(), place.first);
+  x.load(task.x, place.whole_span(), place.first);
   x.store(task.x.map, memory.phi);
   block.fill_sums((task.x.tokens + task.span - 1) / task.span);
   __syncthreads();
@@ -206,7 +145,8 @@ __device__ void put_gradient(Number* x, const mma::C (&dphi)[R / 8], FeatureMap 
 }
 
 template <int R, int D, bool kTurned>
-__global__ void __launch_bounds__(kReadThreads) gradient(CausalGradient given) {
+__global__ void __launch_bounds__(kReadThreads, kBlocks<R, D, kTurned>)
+    gradient(CausalGradient given) {
   extern __shared__ __align__(16) unsigned char shared[];
   using Tiles = Memory<R, D, kTurned>;
   const auto& task = given.features;
@@ -224,7 +164,7 @@ __global__ void __launch_bounds__(kReadThreads) gradient(CausalGradient given) {
   {
     FeatureStage<R, kTurned, kReadThreads> x;
     Stage<D, kReadThreads> y;
-    x.load(task.x, block.span(), place.first);
+    x.load(task.x, place.whole_span(), place.first);
     y.load(rows_of(task.y, place.b, place.h), place.first, place.span_end, task.depth);
     if (queries && task.inverse) y.scale(task.inverse + token, place.first, place.span_end);
     x.store(task.x.map, memory.phi);

@@ -278,48 +278,6 @@ struct GradientMemory {
         tokens(dsigma + 8 * kDepth, kTokens) {}
 };
 
-// From the gradient of f u to that of x: 16 rows, which take the place of x. `sums`: of the
-// gradient over the projections.
-template <RandomMap kMap>
-__device__ void put_gradient(Number* x, const mma::C (&du)[kDepth / 8], const float (&sums)[2],
-                             bool queries, const GradientMemory<kMap>& memory, int row,
-                             float (&dsigma)[kDepth / 8][2]) {
-  const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
-#pragma unroll
-  for (int low = 0; low < 2; ++low) {
-    auto* line = x + (g + 8 * low) * kStride + 2 * t;
-    const float factor = memory.tokens.factor[row + g + 8 * low];
-    float along = 0;  // the part of x itself
-    if constexpr (kMap == RandomMap::exponential) {
-      // Of keys the offset has a gradient too, but not its peak; of queries it is constant.
-      if (!queries) along = factor * factor * sums[low];
-    } else {
-      // x f with f = 1 / (|x| + 1e-3) changes by f across x, and less along it.
-      float product = 0;
-#pragma unroll
-      for (int n = 0; n < kDepth / 8; ++n) {
-        const float2 was = mma::unpack<Number>(*reinterpret_cast<uint32_t*>(line + n * 8));
-        const float *sigma = memory.sigma + n * 8 + 2 * t, *slope = du[n].part + 2 * low;
-        product += was.x * sigma[0] * slope[0] + was.y * sigma[1] * slope[1];
-        dsigma[n][0] += factor * was.x * slope[0];
-        dsigma[n][1] += factor * was.y * slope[1];
-      }
-      product += __shfl_xor_sync(0xffffffffu, product, 1);
-      product += __shfl_xor_sync(0xffffffffu, product, 2);
-      const float length = memory.tokens.length[row + g + 8 * low];
-      if (length > 0) along = factor * factor * product / length;
-    }
-#pragma unroll
-    for (int n = 0; n < kDepth / 8; ++n) {
-      auto* place = reinterpret_cast<uint32_t*>(line + n * 8);
-      const float2 was = mma::unpack<Number>(*place);
-      const float *sigma = memory.sigma + n * 8 + 2 * t, *slope = du[n].part + 2 * low;
-      *place = mma::pack<Number>(factor * sigma[0] * slope[0] - along * was.x,
-                                 factor * sigma[1] * slope[1] - along * was.y);
-    }
-  }
-}
-
 // With a = S y the gradient of f u is t + column t', t = phi' a and t' = phi' z, where phi' is the
 // slope of phi, and the column of a query is -(phi . a) / (phi . z). Both parts are projected back
 // as sums of two numbers each, because a query that meets one feature alone has t = -column t'.
@@ -432,27 +390,15 @@ __global__ void __launch_bounds__(kGradientThreads) gradient(RandomGradient task
       }
     }
     __syncwarp();
-    put_gradient<kMap>(own_x, du, sums, queries, memory, row, dsigma);
+    put_gradient<kMap>(own_x, du, sums, queries, memory.sigma, tokens, row, dsigma);
     write_rows<kDepth>(own_x, rows_of(task.dx, span.b, span.h), here, span.end, task.x.width);
     if (queries) continue;
     put_product<kDepth>(own_y, more, 1, 1);
     write_rows<kDepth>(own_y, rows_of(task.dy, span.b, span.h), here, span.end, task.depth);
   }
-  if constexpr (kMap == RandomMap::trigonometric) {
-#pragma unroll
-    for (int i = 0; i < kDepth / 4; ++i) {
-      float& sum = dsigma[i / 2][i % 2];
-      for (int lanes = 4; lanes < 32; lanes *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, lanes);
-      if (g == 0) memory.dsigma[warp * kDepth + i / 2 * 8 + 2 * t + i % 2] = sum;
-    }
-    __syncthreads();
-    float* out = task.dsigma + (span.group * gridDim.x + blockIdx.x) * kDepth;
-    for (int d = thread; d < kDepth; d += kCount) {
-      float sum = 0;
-      for (int w = 0; w < kCount / 32; ++w) sum += memory.dsigma[w * kDepth + d];
-      out[d] = sum;
-    }
-  }
+  if constexpr (kMap == RandomMap::trigonometric)
+    add_up<kCount / 32>(dsigma, memory.dsigma,
+                        task.dsigma + (span.group * gridDim.x + blockIdx.x) * kDepth);
 }
 
 template <class Task>

@@ -160,5 +160,65 @@ __device__ inline void apply_map(mma::C (&phi)[2][2], const float (&factor)[2],
   }
 }
 
+// From the gradient of f u to that of x: 16 rows, which take the place of x. `sums`: of the
+// gradient over the projections.
+template <RandomMap kMap>
+__device__ inline void put_gradient(Number* x, const mma::C (&du)[kDepth / 8],
+                                    const float (&sums)[2], bool queries, const float* sigmas,
+                                    const TokenNumbers& tokens, int row,
+                                    float (&dsigma)[kDepth / 8][2]) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
+#pragma unroll
+  for (int low = 0; low < 2; ++low) {
+    auto* line = x + (g + 8 * low) * kStride + 2 * t;
+    const float factor = tokens.factor[row + g + 8 * low];
+    float along = 0;  // the part of x itself
+    if constexpr (kMap == RandomMap::exponential) {
+      // Of keys the offset has a gradient too, but not its peak; of queries it is constant.
+      if (!queries) along = factor * factor * sums[low];
+    } else {
+      // x f with f = 1 / (|x| + 1e-3) changes by f across x, and less along it.
+      float product = 0;
+#pragma unroll
+      for (int n = 0; n < kDepth / 8; ++n) {
+        const float2 was = mma::unpack<Number>(*reinterpret_cast<uint32_t*>(line + n * 8));
+        const float *sigma = sigmas + n * 8 + 2 * t, *slope = du[n].part + 2 * low;
+        product += was.x * sigma[0] * slope[0] + was.y * sigma[1] * slope[1];
+        dsigma[n][0] += factor * was.x * slope[0];
+        dsigma[n][1] += factor * was.y * slope[1];
+      }
+      product += __shfl_xor_sync(0xffffffffu, product, 1);
+      product += __shfl_xor_sync(0xffffffffu, product, 2);
+      const float length = tokens.length[row + g + 8 * low];
+      if (length > 0) along = factor * factor * product / length;
+    }
+#pragma unroll
+    for (int n = 0; n < kDepth / 8; ++n) {
+      auto* place = reinterpret_cast<uint32_t*>(line + n * 8);
+      const float2 was = mma::unpack<Number>(*place);
+      const float *sigma = sigmas + n * 8 + 2 * t, *slope = du[n].part + 2 * low;
+      *place = mma::pack<Number>(factor * sigma[0] * slope[0] - along * was.x,
+                                 factor * sigma[1] * slope[1] - along * was.y);
+    }
+  }
+}
+
+// Sums over tokens, which each thread has of its columns, over the warps: out [D].
+template <int kWarps>
+__device__ inline void add_up(float (&sums)[kDepth / 8][2], float* by_warp, float* out) {
+  const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32;
+#pragma unroll
+  for (int i = 0; i < kDepth / 4; ++i) {
+    float& sum = sums[i / 2][i % 2];
+    for (int lanes = 4; lanes < 32; lanes *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, lanes);
+    if (lane < 4) by_warp[warp * kDepth + i / 2 * 8 + 2 * lane + i % 2] = sum;
+  }
+  __syncthreads();
+  if (thread >= kDepth) return;
+  float sum = 0;
+  for (int w = 0; w < kWarps; ++w) sum += by_warp[w * kDepth + thread];
+  out[thread] = sum;
+}
+
 }  // namespace longbow::kernels
 #endif

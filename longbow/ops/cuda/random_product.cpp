@@ -6,6 +6,8 @@
 #include <c10/cuda/CUDAStream.h>
 #include <torch/library.h>
 
+#include <utility>
+
 #include "longbow/ops/cuda/by_head.h"
 #include "longbow/ops/random_product_task.h"
 
@@ -33,14 +35,17 @@ int64_t gradient_span(const Tensor& x) {
   return kernels::feature_span(x.size(2), x.size(0) * x.size(1), 1, 128);
 }
 
+// Pairs within a span cost the more, the longer it is; the sums of spans, the shorter.
+constexpr int64_t kCausalSpan = 128;
+
 // What the backward pass needs, one behind the other in one tensor.
 struct Kept {
   Tensor all;
   int64_t sums, inverse, offset, peaks;  // where each begins
 
-  Kept(const Tensor& q, const Tensor& k, const kernels::RandomShape& shape)
+  Kept(const Tensor& q, const Tensor& k, const kernels::RandomShape& shape, bool causal)
       : sums(0),
-        inverse(q.size(0) * q.size(1) * shape.size()),
+        inverse(q.size(0) * q.size(1) * shape.size() * (causal ? spans_of(k, kCausalSpan) : 1)),
         offset(inverse + q.size(0) * q.size(1) * q.size(2)),
         peaks(offset + (shape.sets == 1 ? offset - inverse : 0)) {
     const int64_t end =
@@ -69,7 +74,9 @@ struct Sides {
 
   Sides(const Tensor& q, const Tensor& v, const RandomProduct& given)
       : how(given),
-        shape(kernels::random_shape(given.map, given.omega.size(1), q.size(3), v.size(3))),
+        // Under a causal mask there are always 64 projections.
+        shape(kernels::random_shape(given.map, given.causal ? 64 : given.omega.size(1), q.size(3),
+                                    v.size(3))),
         keep(given.keep.defined() ? given.keep.contiguous() : Tensor()),
         least(given.least.defined() ? given.least.to(at::kFloat).contiguous() : Tensor()) {
     const auto filled = [&](const Tensor& matrix) {
@@ -122,30 +129,34 @@ struct Sides {
   }
 };
 
-// to = sum of phi(x) [scale value, column] over all tokens.
+// to = the sums of phi(x) [scale value, column]: over all tokens, or those before or after each
+// span.
 void sum_up(const kernels::RandomShape& shape, const kernels::RandomFeatures& x,
-            const Tensor& value, const float* scale, const float* column, float* to) {
-  const int64_t batch = value.size(0), heads = value.size(1), span = sums_span(value, shape),
-                spans = spans_of(value, span);
+            const Tensor& value, const float* scale, const float* column, float* to,
+            kernels::FoldOrder order) {
+  const bool all = order == kernels::FoldOrder::all;
+  const int64_t batch = value.size(0), heads = value.size(1),
+                span = all ? sums_span(value, shape) : kCausalSpan, spans = spans_of(value, span);
   const auto stream = c10::cuda::getCurrentCUDAStream().stream();
   Tensor parts;
-  if (spans > 1)
+  if (all && spans > 1)
     parts = at::empty({batch * heads, spans, shape.size()}, value.options().dtype(at::kFloat));
+  float* each = parts.defined() ? parts.mutable_data_ptr<float>() : to;
   kernels::random_sums_cuda({.shape = shape,
                              .x = x,
                              .value = by_head(value),
                              .scale = scale,
                              .column = column,
-                             .sums = spans > 1 ? parts.mutable_data_ptr<float>() : to,
+                             .sums = each,
                              .batch = batch,
                              .heads = heads,
                              .depth = value.size(3),
                              .span = span},
                             stream);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
-  if (spans == 1) return;
-  kernels::feature_fold_cuda({.order = kernels::FoldOrder::all,
-                              .from = parts.const_data_ptr<float>(),
+  if (all && spans == 1) return;
+  kernels::feature_fold_cuda({.order = order,
+                              .from = each,
                               .to = to,
                               .groups = batch * heads,
                               .spans = spans,
@@ -154,18 +165,41 @@ void sum_up(const kernels::RandomShape& shape, const kernels::RandomFeatures& x,
   C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 
+kernels::CausalRandom causal_task(const Sides& sides, const Tensor& q, const Tensor& k,
+                                  const Tensor& v, const Kept& kept) {
+  return {.x = sides.queries(q, kept),
+          .other = sides.keys(k, kept),
+          .y = {},
+          .other_y = by_head(v),
+          .sums = kept.at(kept.sums),
+          .inverse = kept.at(kept.inverse),
+          .column = nullptr,
+          .batch = q.size(0),
+          .heads = q.size(1),
+          .depth = v.size(3),
+          .span = kCausalSpan};
+}
+
+Tensor least_of_all(const Sides& sides, const Tensor& q) {
+  return sides.least.defined()
+             ? sides.least
+             : at::full({q.size(0), q.size(2)}, kLeastWeights, q.options().dtype(at::kFloat));
+}
+
 RandomForward forward(const Tensor& given_q, const Tensor& given_k, const Tensor& given_v,
                       const Tensor& omega, const Maybe& sigma, const Maybe& keep,
-                      const Maybe& least, int64_t map, double scale) {
-  if (!has_random_kernel(given_q, given_k, given_v, static_cast<RandomMap>(map), omega.size(1)))
-    return random_product_by_aten(given_q, given_k, given_v, omega, sigma, keep, least, map, scale);
+                      const Maybe& least, int64_t map, bool causal, double scale) {
+  if (!has_random_kernel(given_q, given_k, given_v, static_cast<RandomMap>(map), omega.size(1),
+                         causal))
+    return random_product_by_aten(given_q, given_k, given_v, omega, sigma, keep, least, map, causal,
+                                  scale);
   const c10::cuda::CUDAGuard guard(given_q.device());
-  const auto how = random_product_of(omega, sigma, keep, least, map, scale);
+  const auto how = random_product_of(omega, sigma, keep, least, map, causal, scale);
   check_random_product(given_q, given_k, given_v, how);
   const auto q = readable_by_head(given_q), k = readable_by_head(given_k),
              v = readable_by_head(given_v);
   const Sides sides(q, v, how);
-  const auto kept = Kept(q, k, sides.shape).allocated(q);
+  const auto kept = Kept(q, k, sides.shape, causal).allocated(q);
   const auto stream = c10::cuda::getCurrentCUDAStream().stream();
   const auto keys = sides.keys(k, kept);
   if (how.map == RandomMap::exponential) {
@@ -180,8 +214,19 @@ RandomForward forward(const Tensor& given_q, const Tensor& given_k, const Tensor
                                stream);
     C10_CUDA_KERNEL_LAUNCH_CHECK();
   }
-  sum_up(sides.shape, keys, v, nullptr, nullptr, kept.at(kept.sums));
+  sum_up(sides.shape, keys, v, nullptr, nullptr, kept.at(kept.sums),
+         causal ? kernels::FoldOrder::before : kernels::FoldOrder::all);
   auto out = empty_by_head(q, v.size(3));
+  if (causal) {
+    const auto each = least_of_all(sides, q);
+    kernels::causal_random_read_cuda({.features = causal_task(sides, q, k, v, kept),
+                                      .out = by_head(out),
+                                      .inverse = kept.at(kept.inverse),
+                                      .least = each.const_data_ptr<float>()},
+                                     stream);
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+    return {out, kept.all};
+  }
   kernels::random_read_cuda(
       {.shape = sides.shape,
        .x = sides.features(q),
@@ -208,19 +253,66 @@ Tensor summed_sigma(const Tensor& queries, const Tensor& keys, int64_t heads, in
       .narrow(1, 0, width);
 }
 
+RandomBackward backward_of_causal(const Tensor& g, const Tensor& q, const Tensor& k,
+                                  const Tensor& v, const Sides& sides, const Kept& kept) {
+  const int64_t heads = q.size(1), groups = q.size(0) * heads;
+  const auto numbers = q.options().dtype(at::kFloat);
+  auto dq = empty_by_head(q, q.size(3)), dk = empty_by_head(k, k.size(3)),
+       dv = empty_by_head(v, v.size(3));
+  auto column = at::empty({groups, q.size(2)}, numbers),
+       dsums = at::empty({groups, spans_of(q, kCausalSpan), sides.shape.size()}, numbers),
+       dsigma_q = at::empty({groups, spans_of(q, 64), sides.shape.depth}, numbers),
+       dsigma_k = at::empty_like(dsigma_q);
+  const auto stream = c10::cuda::getCurrentCUDAStream().stream();
+  auto task = causal_task(sides, q, k, v, kept);
+  task.y = by_head(g);
+  task.column = column.mutable_data_ptr<float>();
+  kernels::causal_random_gradient_cuda({.features = task,
+                                        .queries = true,
+                                        .back = sides.back.const_data_ptr(),
+                                        .sigma = sides.sigma.const_data_ptr<float>(),
+                                        .dx = by_head(dq),
+                                        .dy = {},
+                                        .dsigma = dsigma_q.mutable_data_ptr<float>()},
+                                       stream);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  sum_up(sides.shape, task.x, g, task.inverse, task.column, dsums.mutable_data_ptr<float>(),
+         kernels::FoldOrder::after);
+  std::swap(task.x, task.other);
+  task.y = by_head(v);
+  task.other_y = by_head(g);
+  task.sums = dsums.const_data_ptr<float>();
+  kernels::causal_random_gradient_cuda({.features = task,
+                                        .queries = false,
+                                        .back = sides.back.const_data_ptr(),
+                                        .sigma = sides.sigma.const_data_ptr<float>(),
+                                        .dx = by_head(dk),
+                                        .dy = by_head(dv),
+                                        .dsigma = dsigma_k.mutable_data_ptr<float>()},
+                                       stream);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  const auto& sigma = sides.how.sigma;
+  return {dq, dk, dv,
+          sigma.defined()
+              ? summed_sigma(dsigma_q, dsigma_k, heads, q.size(3)).to(sigma.scalar_type())
+              : at::empty({0}, q.options())};
+}
+
 RandomBackward backward(const Tensor& given_g, const Tensor& given_q, const Tensor& given_k,
                         const Tensor& given_v, const Tensor& omega, const Maybe& sigma,
                         const Maybe& keep, const Maybe& least, const Tensor& given_kept,
-                        int64_t map, double scale) {
-  if (!has_random_kernel(given_q, given_k, given_v, static_cast<RandomMap>(map), omega.size(1)))
+                        int64_t map, bool causal, double scale) {
+  if (!has_random_kernel(given_q, given_k, given_v, static_cast<RandomMap>(map), omega.size(1),
+                         causal))
     return random_product_backward_by_aten(given_g, given_q, given_k, given_v, omega, sigma, keep,
-                                           least, given_kept, map, scale);
+                                           least, given_kept, map, causal, scale);
   const c10::cuda::CUDAGuard guard(given_q.device());
-  const auto how = random_product_of(omega, sigma, keep, least, map, scale);
+  const auto how = random_product_of(omega, sigma, keep, least, map, causal, scale);
   const auto g = readable_by_head(given_g), q = readable_by_head(given_q),
              k = readable_by_head(given_k), v = readable_by_head(given_v);
   const Sides sides(q, v, how);
-  const auto kept = Kept(q, k, sides.shape).given(given_kept);
+  const auto kept = Kept(q, k, sides.shape, causal).given(given_kept);
+  if (causal) return backward_of_causal(g, q, k, v, sides, kept);
   const bool has_sigma = how.map == RandomMap::trigonometric;
   const int64_t batch = q.size(0), heads = q.size(1), groups = batch * heads;
   const auto numbers = q.options().dtype(at::kFloat);
@@ -253,7 +345,8 @@ RandomBackward backward(const Tensor& given_g, const Tensor& given_q, const Tens
       .span = gradient_span(q)};
   kernels::random_gradient_cuda(task, stream);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
-  sum_up(sides.shape, task.x, g, task.inverse, task.column, dsums.mutable_data_ptr<float>());
+  sum_up(sides.shape, task.x, g, task.inverse, task.column, dsums.mutable_data_ptr<float>(),
+         kernels::FoldOrder::all);
   task.x = sides.keys(k, kept);
   task.sums = dsums.const_data_ptr<float>();
   task.y = by_head(v);
