@@ -155,8 +155,7 @@ bool has_feature_kernel(const Tensor& q, const Tensor& k, const Tensor& v,
   constexpr int64_t kMostHeads = 65535;  // of all sequences
   const bool turned = how.query_turns.defined();
   const auto shape = kernels::feature_shape(q.size(3), turned, v.size(3));
-  const bool causal_fits =
-      !how.causal || (!turned && q.size(2) == k.size(2) && shape.features <= 128);
+  const bool causal_fits = !how.causal || (q.size(2) == k.size(2) && shape.features <= 128);
   return shape.features > 0 && causal_fits && q.size(0) * q.size(1) <= kMostHeads;
 }
 
