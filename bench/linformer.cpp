@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <chrono>
 
-#include "bench/profile.h"
 #include "longbow/tensors/meter.h"
+#include "longbow/tensors/profile.h"
 #include "tests/models/linformer_readme.h"
 
 namespace longbow {
@@ -45,7 +45,7 @@ int run(int count, char** arguments) {
     std::sort(times.begin(), times.end());
     fmt::print("C{}: {:.1f} ms, {:.2f} GB\n", static_cast<int>(level), times[4],
                static_cast<double>(usage.peak_bytes) / 1e9);
-    if (profiles) print_profile(step, device);
+    if (profiles) fmt::print("{}", profile(step, device).text());
   }
   return 0;
 }

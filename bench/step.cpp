@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <chrono>
 
-#include "bench/profile.h"
 #include "longbow/core/seed.h"
+#include "longbow/tensors/profile.h"
 #include "longbow/train/step/feed.h"
 #include "longbow/train/step/readback.h"
 #include "longbow/train/step/step.h"
@@ -104,7 +104,7 @@ void profile(const Shape& shape, const std::string& mechanism, int64_t resident,
   steps();
   fmt::print("{} {}, data {}, 20 steps: ", shape.name, mechanism,
              feed.resident() ? "on the device" : "from the host");
-  print_profile(steps, device);
+  fmt::print("{}", longbow::profile(steps, device).text());
 }
 
 int run(int count, char** arguments) {

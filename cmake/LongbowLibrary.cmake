@@ -29,7 +29,7 @@ endif()
 
 # What is timed beyond what the program offers; built when asked for.
 foreach(name step linformer)
-  add_executable(longbow_${name}_bench EXCLUDE_FROM_ALL bench/${name}.cpp bench/profile.cpp)
+  add_executable(longbow_${name}_bench EXCLUDE_FROM_ALL bench/${name}.cpp)
   target_link_libraries(longbow_${name}_bench PRIVATE longbow longbow_flags longbow_fmt)
   target_compile_definitions(longbow_${name}_bench PRIVATE FMT_HEADER_ONLY)  # longbow does not export its own
 endforeach()

@@ -299,6 +299,8 @@ int run(const BenchCommand& given) {
         info(fmt::format("{} {} {}: {}", s.label, s.mode, s.length,
                          s.status == "ok" ? fmt::format("{:.3g} ms", 1e3 * s.median)
                                           : s.status + " " + s.reason));
+        if (!s.profile.empty())
+          fmt::print("{} {} over {} tokens: {}", s.label, s.mode, s.length, s.profile);
       }
       growth.items.push_back(growth_of(samples, subject, command, mode));
     }

@@ -16,6 +16,7 @@
 #include "longbow/cli/failure.h"
 #include "longbow/core/error.h"
 #include "longbow/tensors/meter.h"
+#include "longbow/tensors/profile.h"
 #include "longbow/train/run/throughput.h"
 #include "longbow/train/step/replay.h"
 #ifdef LONGBOW_CUDA
@@ -154,6 +155,8 @@ void time_layer(BenchSample& result, const BenchSubject& subject, const BenchCom
   }
   set_times(result, times);
   result.processor = arena::quantile(processor, 0);
+  if (command.profile && result.length == std::ranges::max(command.lengths))
+    result.profile = profile(body, layer.device()).text();
   if (mode == "forward") result.error = layer.error(subject);
 }
 

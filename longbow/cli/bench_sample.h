@@ -31,6 +31,7 @@ struct BenchSample {
   double peak_bytes = 0;
   std::optional<BenchWork> work = {};  // nothing of a whole model
   std::optional<double> error = {};    // nothing where float64 does not fit into memory
+  std::string profile = "";            // empty unless asked for
   std::string status = "ok", reason = "";
 };
 

@@ -101,7 +101,7 @@ struct BenchCommand {
   std::vector<int64_t> lengths;
   std::vector<std::string> modes;
   bool growth = false;  // beside promises instead of softmax
-  bool causal = false, graphs = false;
+  bool causal = false, graphs = false, profile = false;
   std::string config;  // a run config whose model is timed as a whole; empty: a layer is
   std::vector<std::string> set;
   std::string dtype = "float32", device = "cpu", json;

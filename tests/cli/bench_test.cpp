@@ -36,6 +36,16 @@ TEST(BenchCommand, TakesOptionsAndANumberOfTokens) {
             "longbow: --mechanism:1: unknown mechanism 'linformr'; did you mean 'linformer'?\n");
 }
 
+TEST(BenchCommand, SaysWhereTheTimeGoes) {
+  const Workspace here;
+  const auto outcome =
+      here.run(bench("16,32", {"--mechanisms", "linear", "--modes", "training", "--profile"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("linear training over 32 tokens: "), std::string::npos);
+  EXPECT_EQ(outcome.out.find("over 16 tokens"), std::string::npos);
+  EXPECT_NE(outcome.out.find(" x aten::bmm\n"), std::string::npos) << outcome.out;
+}
+
 TEST(BenchCommand, TimesAWholeModel) {
   const Workspace here;
   const std::string config =
