@@ -125,6 +125,10 @@ class Layer {
   State state_;
 };
 
+bool profiles(const BenchSample& sample, const BenchCommand& command) {
+  return command.profile && sample.length == std::ranges::max(command.lengths);
+}
+
 void set_times(BenchSample& result, const std::vector<double>& times) {
   result.median = arena::quantile(times, 0.5);
   result.p20 = arena::quantile(times, 0.2);
@@ -155,14 +159,14 @@ void time_layer(BenchSample& result, const BenchSubject& subject, const BenchCom
   }
   set_times(result, times);
   result.processor = arena::quantile(processor, 0);
-  if (command.profile && result.length == std::ranges::max(command.lengths))
-    result.profile = profile(body, layer.device()).text();
+  if (profiles(result, command)) result.profile = profile(body, layer.device()).text();
   if (mode == "forward") result.error = layer.error(subject);
 }
 
 void time_model(BenchSample& result, const BenchSubject& subject, const BenchCommand& command) {
   const auto cost = measured_step(bench_model(subject, command), result.length, command.repetitions,
-                                  parse_device(command.device));
+                                  parse_device(command.device), profiles(result, command));
+  result.profile = cost.profile;
   result.peak_bytes = cost.peak_bytes;
   set_times(result, cost.seconds);
   result.processor = arena::quantile(cost.seconds, 0);

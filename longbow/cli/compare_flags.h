@@ -56,7 +56,7 @@ inline void declare_comparing(CLI::App& app, Action& action) {
                 "always are");
   sub->add_flag("--profile", bench.profile,
                 "print where the time goes at the longest length: kernels of a GPU, operators on a "
-                "CPU; not of whole models");
+                "CPU");
   sub->add_flag("--growth", bench.growth,
                 "compare how time and memory grow with what the mechanisms promise, without "
                 "softmax; by default those that promise less than N^2");

@@ -3,10 +3,12 @@
 #include <ATen/ATen.h>
 
 #include <chrono>
+#include <cmath>
 
 #include "longbow/core/interruption.h"
 #include "longbow/core/seed.h"
 #include "longbow/tensors/meter.h"
+#include "longbow/tensors/profile.h"
 #include "longbow/train/run/run_task.h"
 #include "longbow/train/step/feed.h"
 #include "longbow/train/step/step.h"
@@ -63,8 +65,8 @@ double rate_of(Steps& steps, int64_t at_least, double seconds) {
   return tokens / (seconds_now() - start);
 }
 
-// Bytes of random texts in two classes.
-Splits random_texts(int64_t samples, int64_t length) {
+// Random bytes in two classes: texts, or the pixels of square images.
+Splits random_bytes(int64_t samples, int64_t length) {
   constexpr int64_t kVocabulary = 257, kClasses = 2;
   auto data = std::make_shared<MemoryDataset>(MemoryDataset::Targets::one_class);
   for (int64_t i = 0; i < samples; ++i) {
@@ -88,14 +90,19 @@ double measured_throughput(const RunConfig& config, at::Device device) {
 }
 
 StepCost measured_step(const RunConfig& config, int64_t length, int64_t repetitions,
-                       at::Device device) {
+                       at::Device device, bool profiled) {
   TORCH_CHECK(config.objective == "classification", "a model is timed as a classifier");
   auto timed = config;
   timed.model["max_length"] = Node::integer(length);
   timed.train.sampler.batch_tokens = 0;
   timed.train.sampler.bucket = 1;
   timed.train.sampler.lengths.clear();
-  Steps steps(timed, random_texts(timed.train.sampler.batch_size, length), device);
+  auto splits = random_bytes(timed.train.sampler.batch_size, length);
+  if (const auto* input = timed.model.find("input"); input && input->text == "pixels") {
+    const auto side = static_cast<int64_t>(std::sqrt(static_cast<double>(length)));
+    if (side * side == length) splits.image = {side, side};
+  }
+  Steps steps(timed, splits, device);
   StepCost cost;
   cost.peak_bytes = static_cast<double>(measure([&] { steps.run(); }, device).peak_bytes);
   for (int64_t i = 0; i < 3; ++i) steps.run();  // a GPU captures the step in the first of them
@@ -106,6 +113,7 @@ StepCost measured_step(const RunConfig& config, int64_t length, int64_t repetiti
     steps.wait();
     cost.seconds.push_back(seconds_now() - start);
   }
+  if (profiled) cost.profile = profile([&] { steps.run(); }, device).text(24);
   return cost;
 }
 

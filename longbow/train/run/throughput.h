@@ -1,5 +1,8 @@
 #pragma once
 // What training steps cost, without evaluation and without files.
+#include <string>
+#include <vector>
+
 #include "longbow/train/run/run_config.h"
 
 namespace longbow {
@@ -12,9 +15,10 @@ double measured_throughput(const RunConfig& config, at::Device device);
 struct StepCost {
   std::vector<double> seconds;  // of each repetition
   double peak_bytes = 0;        // above weights and data
+  std::string profile = "";     // where the time of one goes, when that is asked for
 };
 // The objective must be classification.
 StepCost measured_step(const RunConfig& config, int64_t length, int64_t repetitions,
-                       at::Device device);
+                       at::Device device, bool profiled = false);
 
 }  // namespace longbow
