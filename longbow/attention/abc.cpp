@@ -13,6 +13,7 @@
 #include "longbow/attention/mechanism.h"
 #include "longbow/nn/features/feature_attention.h"
 #include "longbow/nn/slots/slots.h"
+#include "longbow/ops/pack_softmax.h"
 
 namespace longbow {
 namespace {
@@ -81,12 +82,8 @@ class Abc : public AttentionImpl {
 
   Tensor attend(const Heads& heads, Context& context) override {
     if (context.mask.causal) return written_and_read(heads, context, nullptr);
-    const auto phi = weights(heads, context.mask.keep);  // [B, H, R, M]
-    const auto slots = [&](const Tensor& rows) {
-      return phi.matmul(rows.to(phi.scalar_type())).to(rows.scalar_type());  // [B, H, R, D]
-    };
-    const auto written = config_.hide_unwritten ? phi.ne(0).any(-1).unsqueeze(2) : Tensor();
-    return softmax_read(heads.q * scale_, slots(heads.k), slots(heads.v), written, weighing(),
+    const auto slots = written(heads, context.mask.keep);
+    return softmax_read(heads.q, slots.keys * scale_, slots.values, slots.visible, weighing(),
                         context);
   }
 
@@ -115,11 +112,32 @@ class Abc : public AttentionImpl {
     return read_slots(scaled, writing(heads, context, state), weighing(), context, state);
   }
 
+  struct Slots {
+    Tensor keys, values, visible;  // [B, H, R, D] both; [B, H, 1, R], undefined = all
+  };
+  // Of a whole sequence. A softmax over tokens is attention whose scores are the logits, and those
+  // are the products of unit vectors and themselves.
+  Slots written(const Heads& heads, const Tensor& keep) const {
+    const auto unit =
+        at::eye(config_.slots, heads.k.options()).expand({heads.k.size(0), heads_, -1, -1});
+    if (config_.control == Control::token && has_pack_kernel(unit, unit, unit) &&
+        has_pack_kernel(heads.k.narrow(2, 0, 1), heads.k, heads.v)) {
+      const auto a = logits(heads, heads.k.scalar_type());
+      return {pack_softmax(unit, a, heads.k, keep), pack_softmax(unit, a, heads.v, keep), {}};
+    }
+    const auto phi = weights(heads, keep);  // [B, H, R, M]
+    const auto packed = [&](const Tensor& rows) {
+      return phi.matmul(rows.to(phi.scalar_type())).to(rows.scalar_type());
+    };
+    return {packed(heads.k), packed(heads.v),
+            config_.hide_unwritten ? phi.ne(0).any(-1).unsqueeze(2) : Tensor()};
+  }
+
   // phi of a whole sequence, zero for padded tokens: [B, H, R, M].
   Tensor weights(const Heads& heads, const Tensor& keep) const {
     if (config_.control == Control::position)
       return without_padding(by_position(heads, {}), keep).transpose(-2, -1);
-    return masked_softmax(logits(heads).transpose(-2, -1), visible_keys(keep));
+    return masked_softmax(logits(heads, wide(heads.k)).transpose(-2, -1), visible_keys(keep));
   }
 
   Writing writing(const Heads& heads, const Context& context, State* state) const {
@@ -136,7 +154,7 @@ class Abc : public AttentionImpl {
       return {.weights = phi,
               .visible = config_.hide_unwritten ? running(phi.abs().cumsum(2)) > 0 : Tensor()};
     }
-    const auto a = logits(heads);
+    const auto a = logits(heads, wide(heads.k));
     if (bounded()) {  // w = exp(a) and z_t, the sum of w up to t, which is never less than any w
       const auto w = without_padding(a.exp(), keep);
       return {.weights = w, .divisor = running(w.cumsum(2)).clamp_min(std::exp(-kSteepest - 1))};
@@ -162,10 +180,10 @@ class Abc : public AttentionImpl {
     return config_.control == Control::token && config_.clip > 0 && config_.clip <= kSteepest;
   }
 
-  // a, float32 at least: [B, H, M, R].
-  Tensor logits(const Heads& heads) const {
+  // a: [B, H, M, R].
+  Tensor logits(const Heads& heads, at::ScalarType type) const {
     const auto y = at::linear(heads.source, control_, bias_);
-    const auto a = split_heads(y.to(wide(y)), config_.share_heads ? 1 : heads_);
+    const auto a = split_heads(y.to(type), config_.share_heads ? 1 : heads_);
     const auto cut = config_.clip > 0 ? a.clamp(-config_.clip, config_.clip) : a;
     return cut.expand({-1, heads_, -1, -1});
   }

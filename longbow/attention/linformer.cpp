@@ -13,6 +13,7 @@
 #include "longbow/nn/contract/linear.h"
 #include "longbow/nn/slots/length_config.h"
 #include "longbow/nn/softmax/tiles.h"
+#include "longbow/ops/slot_softmax.h"
 
 namespace longbow {
 namespace {
@@ -74,10 +75,11 @@ class Linformer : public ProjectedMixer {
     TORCH_CHECK(keys <= e_.longest, "linformer: ", keys, " keys, but max_length is ", e_.longest);
     if (!context.mask.causal) {
       const auto slots = packed(source, context);
-      return folds(x, context) ? read_folded(slots, x, context)
-                               : merged(read(rotated(queries(x), context), slots, x, context));
+      return folds(x, slots, context)
+                 ? read_folded(slots, x, context)
+                 : merged(read(rotated(split(*query_, x), context), slots, x, context));
     }
-    const auto q = rotated(queries(x), context);
+    const auto q = rotated(split(*query_, x), context) * scale_;
     // Aligned at the end: queries before the first key see nothing.
     const Heads heads = {at::constant_pad_nd(q, {0, 0, extra, 0}),
                          rotated(split(*key_, source), context), split(*value_, source), x, source};
@@ -109,14 +111,14 @@ class Linformer : public ProjectedMixer {
   }
 
   Tensor grow(const Tensor& x, State& state, Context& context) override {
-    const auto q = queries(x);
+    const auto q = split(*query_, x);
     if (const auto& lane = state.lane; lane.count("memory_keys")) {
       const auto visible = hides() ? lane.at("memory_visible") : Tensor();
       return merged(
           read(q, {lane.at("memory_keys"), lane.at("memory_values"), visible}, x, context));
     }
-    const Heads heads = {rotated(q, context), rotated(split(*key_, x), context), split(*value_, x),
-                         x, x};
+    const Heads heads = {rotated(q, context) * scale_, rotated(split(*key_, x), context),
+                         split(*value_, x), x, x};
     return merged(config_.causal_form == CausalForm::block_causal
                       ? grow_windows(heads, e_, f_, weighing(), state, context)
                       : remember(heads, context.positions, &state, context));
@@ -126,7 +128,6 @@ class Linformer : public ProjectedMixer {
   Tensor split(const Linear& linear, const Tensor& x) const {
     return split_heads(linear(x), heads_);
   }
-  Tensor queries(const Tensor& x) const { return split(*query_, x) * scale_; }
   Weighing weighing() const { return {config_.dropout, is_training(), path_}; }
   bool hides() const { return config_.hide_unwritten || e_.pools(); }
   bool weighs() const { return hides() || e_.scale == LengthScale::mass; }
@@ -174,18 +175,23 @@ class Linformer : public ProjectedMixer {
 
   Tensor read(const Tensor& q, const Slots& slots, const Tensor& x, Context& context) const {
     const auto seen = visible(slots, x, context);
+    const auto keys = slots.keys * scale_;
     if (!config_.recompute_heads || context.maps)
-      return softmax_read(q, slots.keys, slots.values, seen, weighing(), context);
-    return tiled_softmax(q, slots.keys, slots.values, {.visible = seen},
+      return softmax_read(q, keys, slots.values, seen, weighing(), context);
+    return tiled_softmax(q, keys, slots.values, {.visible = seen},
                          {.queries = 1024, .keys = e_.slots}, weighing(), context)
         .to(q.scalar_type());
   }
 
   // x W_q K~^T = x (K~ W_q^T)^T, and (p V~) W_o = p (V~ W_o): where slots are few and heads wide,
-  // neither queries nor what the heads have read need be formed.
-  bool folds(const Tensor& x, const Context& context) const {
+  // neither queries nor what the heads have read need be formed. Kernels that read the slots of a
+  // head are faster than products of all heads, which store their weights.
+  bool folds(const Tensor& x, const Slots& slots, const Context& context) const {
     const int64_t ends = x.size(2) + outgoing_width();
-    return !rotates() && !context.maps && outgoing_width() > 0 &&
+    const bool drops = is_training() && config_.dropout > 0;
+    const bool kernels =
+        !drops && !config_.slot_triangle && has_slot_kernel(slots.keys, slots.keys, slots.values);
+    return !rotates() && !context.maps && !kernels && outgoing_width() > 0 &&
            e_.slots * ends < width_ * (ends + 2 * e_.slots);
   }
   Tensor read_folded(const Slots& slots, const Tensor& x, const Context& context) const {

@@ -149,10 +149,11 @@ class Luna : public MixerImpl {
   }
 
   Tensor read(const Tensor& x, const Packed& packed, Context& context) const {
-    const auto q = split_heads(scaled((*query_)(x), heads_), heads_);
+    const auto q = split_heads((*query_)(x), heads_);
+    const auto keys = packed.keys / std::sqrt(static_cast<double>(q.size(3)));
     const Weighing weighing = {config_.dropout, is_training(), path_};
     return (*output_)(
-        merge_heads(softmax_read(q, packed.keys, packed.values, packed.there, weighing, context)));
+        merge_heads(softmax_read(q, keys, packed.values, packed.there, weighing, context)));
   }
 
   // The causal form; `seen` [B, M] counts the tokens before each. A memory first takes the width of

@@ -10,6 +10,8 @@
 #include "longbow/attention/mechanism.h"
 #include "longbow/nn/features/feature_attention.h"
 #include "longbow/nn/softmax/softmax.h"
+#include "longbow/ops/head_filter.h"
+#include "longbow/ops/slot_softmax.h"
 
 namespace longbow {
 namespace {
@@ -60,9 +62,12 @@ class Nystromformer : public AttentionImpl {
     conv_ = parameter("conv", initial_uniform(site, "conv", {heads_, taps}, bound));
   }
 
-  // F2 may be nearly singular, so all of this is float32 at least.
+  // F2 may be nearly singular, so all of this is float32 at least, except where kernels read the
+  // landmarks.
   Tensor attend(const Heads& heads, Context& context) override {
     const bool crossing = context.memory.defined();
+    if (const int64_t r = whole_segments(heads, context); r > 0)
+      return by_segments(heads, r, context);
     const auto type = wide(heads.q);
     const auto& keep = context.mask.keep;
     const auto& query_keep = crossing ? context.mask.query_keep : keep;
@@ -76,10 +81,43 @@ class Nystromformer : public AttentionImpl {
         config_.shortcut && q.size(2) == config_.landmarks && k.size(2) == config_.landmarks;
     const auto y = short_cut ? softmax_read(q, k, v, visible_keys(keep), {.path = path_}, context)
                              : rebuilt(q, k, v, query_keep, keep, context);
-    return (conv_.defined() && !crossing ? y + convolved(v) : y).to(heads.v.scalar_type());
+    return with_filter(y, v, crossing).to(heads.v.scalar_type());
   }
 
  private:
+  // As many landmarks as divide queries and keys into segments of one length, where nothing is
+  // padded; otherwise 0.
+  int64_t whole_segments(const Heads& heads, const Context& context) const {
+    const auto& mask = context.mask;
+    const int64_t n = heads.q.size(2), m = heads.k.size(2), r = std::min({config_.landmarks, n, m});
+    const bool fewer = r < config_.landmarks && config_.segments == Segments::left;
+    const bool short_cut = config_.shortcut && n == config_.landmarks && m == config_.landmarks;
+    if (mask.keep.defined() || mask.query_keep.defined() || context.maps || fewer || short_cut)
+      return 0;
+    return r > 0 && n % r == 0 && m % r == 0 ? r : 0;
+  }
+
+  // The means of whole segments are sums over a view. Where kernels read few keys, queries, keys
+  // and values stay as they are; only F2 and its inverse are float32.
+  Tensor by_segments(const Heads& heads, int64_t r, Context& context) const {
+    const auto& like = heads.q;
+    const bool kernels = has_slot_kernel(like, heads.k.narrow(2, 0, r), heads.v.narrow(2, 0, r));
+    const auto type = kernels ? like.scalar_type() : wide(like);
+    const auto q = heads.q.to(type), k = heads.k.to(type), v = heads.v.to(type);
+    const auto means = [&](const Tensor& rows) {
+      const double each = static_cast<double>(rows.size(2) / r);
+      return (rows.unflatten(2, {r, -1}).sum({3}, false, wide(rows)) / each).to(type);
+    };
+    const double scale = scale_ * scale_;
+    const auto q_mean = means(q) * scale, k_mean = means(k);  // [B, H, R, D]
+    const auto widened = [](const Tensor& x) { return x.to(wide(x)); };
+    const auto f2 = widened(q_mean).matmul(widened(k_mean).transpose(-2, -1)).softmax(-1);
+    const auto read = softmax_read(q_mean, k, v, {}, {}, context);  // F3 V
+    const auto values = pseudo_inverse(f2).matmul(widened(read)).to(type);
+    const auto y = softmax_read(q, k_mean * scale, values, {}, {}, context);
+    return with_filter(y, v, context.memory.defined()).to(heads.v.scalar_type());
+  }
+
   // Queries or keys as the landmarks see them.
   struct Side {
     Tensor rows;    // [B, H, N, D]
@@ -151,20 +189,21 @@ class Nystromformer : public AttentionImpl {
   // is a row and a column of zeros, and stays one in Z.
   Tensor pseudo_inverse(const Tensor& a) const {
     const auto identity = at::eye(a.size(-1), a.options());
+    const auto seven = 7 * identity, fifteen = 15 * identity, thirteen = 13.0 / 4 * identity;
     const auto sums = a.sum(-2, true);  // of the columns
     const auto largest = config_.start == Start::batch ? sums.amax() : sums.amax(-1, true);
-    auto z = a.transpose(-2, -1) / largest.clamp_min(0.5);
+    const auto matrices = a.flatten(0, 1);
+    auto z = (a.transpose(-2, -1) / largest.clamp_min(0.5)).flatten(0, 1);
     for (int64_t step = 0; step < config_.steps; ++step) {
-      const auto az = a.matmul(z);
-      z = z.matmul(13 * identity - az.matmul(15 * identity - az.matmul(7 * identity - az))) / 4;
+      const auto az = matrices.bmm(z);
+      const auto inner = at::baddbmm(fifteen, az, seven - az, 1, -1);
+      z = z.bmm(at::baddbmm(thirteen, az, inner, 1, -0.25));
     }
-    return z;
+    return z.view_as(a);
   }
 
-  // Each head's filter along the length of its values, zeros beyond the ends.
-  Tensor convolved(const Tensor& v) const {
-    const auto filter = conv_.to(v.scalar_type()).unsqueeze(1).unsqueeze(-1);  // [H, 1, taps, 1]
-    return at::conv2d(v, filter, {}, 1, at::IntArrayRef({config_.conv / 2, 0}), 1, heads_);
+  Tensor with_filter(const Tensor& y, const Tensor& v, bool crossing) const {
+    return conv_.defined() && !crossing ? y + head_filter(v, conv_) : y;
   }
 
   Config config_;

@@ -39,6 +39,8 @@ class RealFormer : public AllPairs {
     auto wider = heads;
     wider.q = chained("q", heads.q, context);  // [B, H, N, (l + 1) D]
     wider.k = chained("k", heads.k, context);  // [B, H, M, (l + 1) D]
+    if (!context.maps && !drops() && heads.q.is_cuda())
+      return fused_attention(wider, context.mask, scale_ / divisor(wider));
     return read(wider, Seen::by(context.mask), context);
   }
 
@@ -59,7 +61,7 @@ class RealFormer : public AllPairs {
 
  protected:
   Tensor read(const Heads& heads, const Seen& seen, Context& context) override {
-    const double layers = config_.mean ? static_cast<double>(heads.q.size(3) / head_) : 1;
+    const double layers = divisor(heads);
     if (context.maps)  // who looks at the weights wants all of them
       return softmax_read(heads.q * (scale_ / layers), heads.k, heads.v, seen.pairs(heads),
                           weighing(), context);
@@ -68,6 +70,11 @@ class RealFormer : public AllPairs {
   }
 
  private:
+  // What the sum of scores is divided by.
+  double divisor(const Heads& wider) const {
+    return config_.mean ? static_cast<double>(wider.q.size(3) / head_) : 1;
+  }
+
   // The rows of this layer beside those of the layers below, and so to the layers above. Self-
   // and cross-attention are two chains; layer 0 begins anew, whatever stack ran before.
   Tensor chained(const std::string& name, const Tensor& rows, Context& context) const {

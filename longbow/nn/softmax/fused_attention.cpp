@@ -2,6 +2,8 @@
 
 #include "longbow/nn/softmax/softmax.h"
 #include "longbow/nn/softmax/tiles.h"
+#include "longbow/ops/pack_softmax.h"
+#include "longbow/ops/slot_softmax.h"
 
 namespace longbow {
 namespace {
@@ -45,6 +47,11 @@ Tensor fused_attention(const Heads& heads, const Mask& mask, double scale) {
     return tiled_softmax(heads.q.to(wide(heads.q)) * scale, heads.k, heads.v, Seen::by(mask), {},
                          {}, {})
         .to(heads.v.scalar_type());
+  if (has_slot_kernel(heads.q, heads.k, heads.v))
+    return slot_softmax(heads.q, heads.k * scale, heads.v,
+                        mask.keep.defined() ? mask.keep.unsqueeze(1) : mask.keep);
+  if (has_pack_kernel(heads.q, heads.k, heads.v))
+    return pack_softmax(heads.q * scale, heads.k, heads.v, mask.keep);
   return fused_read(heads.q, heads.k, heads.v, visible_keys(mask.keep), scale);
 }
 

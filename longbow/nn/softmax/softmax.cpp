@@ -4,6 +4,9 @@
 
 #include <limits>
 
+#include "longbow/ops/pack_softmax.h"
+#include "longbow/ops/slot_softmax.h"
+
 namespace longbow {
 
 Tensor masked_softmax(const Tensor& scores, const Tensor& visible) {
@@ -15,23 +18,43 @@ Tensor masked_softmax(const Tensor& scores, const Tensor& visible) {
 
 namespace {
 
-// Whether LibTorch's fused kernels can read this: on a GPU in a half type, when nobody looks at the
-// weights, none is dropped and none is hidden.
-bool reads_fused(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible,
-                 const Weighing& weighing, const Context& context) {
+// Nobody looks at the weights, and none is dropped.
+bool plain(const Weighing& weighing, const Context& context) {
+  return !context.maps && !(weighing.training && weighing.dropout > 0);
+}
+
+// Whether LibTorch's fused kernels can read this: on a GPU in a half type, when no key is hidden.
+bool reads_fused(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible) {
   const auto type = q.scalar_type();
-  const bool dropped = weighing.training && weighing.dropout > 0;
   return q.is_cuda() && (type == at::kBFloat16 || type == at::kHalf) && type == k.scalar_type() &&
-         type == v.scalar_type() && !context.maps && !dropped && q.dim() == 4 &&
+         type == v.scalar_type() && q.dim() == 4 &&
          q.sizes().slice(0, 2) == k.sizes().slice(0, 2) &&
          k.sizes().slice(0, 3) == v.sizes().slice(0, 3) && !visible.defined();
+}
+
+// Whether all queries of a head see the same of few keys, or few queries the same keys of a
+// sequence.
+bool reads_slots(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible) {
+  return has_slot_kernel(q, k, v) &&
+         (!visible.defined() || (visible.dim() == 4 && visible.size(2) == 1));
+}
+bool packs(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible) {
+  return has_pack_kernel(q, k, v) &&
+         (!visible.defined() ||
+          (visible.dim() == 4 && visible.size(1) == 1 && visible.size(2) == 1));
 }
 
 }  // namespace
 
 Tensor softmax_read(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible,
                     const Weighing& weighing, Context& context) {
-  if (reads_fused(q, k, v, visible, weighing, context))
+  if (plain(weighing, context) && reads_slots(q, k, v, visible))
+    return slot_softmax(q, k, v, visible.defined() ? visible.squeeze(2) : visible);
+  if (plain(weighing, context) && packs(q, k, v, visible))
+    return pack_softmax(
+        q, k, v,
+        visible.defined() ? visible.flatten(0, 2).expand({k.size(0), k.size(2)}) : visible);
+  if (plain(weighing, context) && reads_fused(q, k, v, visible))
     return at::scaled_dot_product_attention(q, k, v, {}, 0.0, false, 1.0);
   return softmax_read(q.matmul(k.transpose(-2, -1)), v, visible, weighing, context);
 }
