@@ -87,8 +87,8 @@ class Gla : public RecurrentHeads {
     };
     const double scale = 1 / std::sqrt(static_cast<double>(key_width_));
     const auto g = without_padding(log_decay(heads), context.mask.keep);
-    return decayed_product(turned(heads.q) * scale, turned(heads.k), heads.v, g, Fading::rows,
-                           sums);
+    return decayed_product(turned(heads.q), turned(heads.k), heads.v, g,
+                           {.fading = Fading::rows, .scale = scale}, sums);
   }
 
  private:

@@ -145,8 +145,9 @@ class Rfa : public AttentionImpl {
     const auto logit = gate_logit(heads.x);  // [B, 1 or H, N, 1]
     const auto log_gate = without_padding(at::log_sigmoid(logit), context.mask.keep);
     const auto values = at::constant_pad_nd(heads.v.to(wide(heads.v)), {0, 1}, 1);
-    const auto y = decayed_product(q, k * at::sigmoid(-logit), values, log_gate, Fading::rows,
-                                   state.lane.at("sums"));  // [B, H, N, D + 1]
+    const auto y =
+        decayed_product(q, k * at::sigmoid(-logit), values, log_gate, {.fading = Fading::rows},
+                        state.lane.at("sums"));  // [B, H, N, D + 1]
     auto& decay = state.lane.at("decay");
     const auto kept = decay + log_gate.cumsum(2);
     decay = kept.narrow(2, kept.size(2) - 1, 1);

@@ -82,10 +82,10 @@ class Ssd : public RecurrentLayer {
     const auto x = mixed[0].unflatten(-1, {heads_, -1});  // [B, T, H, P]
     const auto step = steps(parts[2].to(type), context);  // [B, T, H]
     // Heads of a group are beside each other, so that their products of B and C are formed once.
-    const auto read = decayed_product(by_group(mixed[2]), by_group(mixed[1]),
-                                      by_group((step.unsqueeze(-1) * x).flatten(-2)),
-                                      by_group(steps_->log_decay(step)), Fading::columns,
-                                      state.lane.at("sums"));  // [B, G, T, E / G]
+    const auto read = decayed_product(
+        by_group(mixed[2]), by_group(mixed[1]), by_group((step.unsqueeze(-1) * x).flatten(-2)),
+        by_group(steps_->log_decay(step)), {.fading = Fading::columns},
+        state.lane.at("sums"));  // [B, G, T, E / G]
     const auto y = merge_heads(read) + (skip_.to(type).unsqueeze(-1) * x).flatten(-2);
     return (*output_)((*norm_)(y * at::silu(parts[0].to(type))).to(u.scalar_type()));
   }

@@ -1,99 +1,150 @@
 #include "longbow/ops/decayed_product.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/library.h>
 
-#include <algorithm>
-#include <bit>
+#include <optional>
+#include <tuple>
 
-#include "longbow/ops/chunk_decays.h"
-#include "longbow/ops/linear_scan.h"
+#include "longbow/kernels/decayed_product.h"
+#include "longbow/ops/differentiable.h"
+#include "longbow/ops/gradient.h"
 
 namespace longbow {
 namespace {
 
 using at::Tensor;
+using Maybe = std::optional<Tensor>;
+using Three = std::tuple<Tensor, Tensor, Tensor>;
+using Five = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor>;
 
-// The decays between a token and the last one: a sum from behind, without the token's own.
-Tensor until_end(const Tensor& g) {
-  const auto next = at::constant_pad_nd(g.narrow(-2, 1, g.size(-2) - 1), {0, 0, 0, 1});
-  return next.flip(-2).cumsum(-2).flip(-2).exp();
-}
-// The decays from the first token to each, with its own.
-Tensor since_start(const Tensor& g) {
-  return g.cumsum(-2).exp();
-}
-
-// y^T z and x A with a factor on the side that fades.
-Tensor written(const Tensor& y, const Tensor& z, const Tensor& factor, Fading fading) {
-  return fading == Fading::rows ? (y * factor).transpose(-2, -1).matmul(z)
-                                : y.transpose(-2, -1).matmul(z * factor);
-}
-Tensor read(const Tensor& x, const Tensor& sums, const Tensor& factor, Fading fading) {
-  return fading == Fading::rows ? (x * factor).matmul(sums) : x.matmul(sums) * factor;
+// out, the sums after the last token, and those before each chunk in a form of the device's own.
+Three by_aten(const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& log_decay,
+              const Maybe& sums, bool columns, bool reversed, double scale) {
+  auto after = sums.value_or(Tensor());
+  const auto out = decayed_product_formula(
+      x, y, z, log_decay,
+      {.fading = columns ? Fading::columns : Fading::rows, .scale = scale, .reversed = reversed},
+      after);
+  return {out, after, at::empty({0}, log_decay.options())};
 }
 
-// Pairs i <= t of one chunk where blocks of columns fade alike: g [..., C, h] for z [..., C, h r].
-Tensor inside_blocks(const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& g) {
-  const auto kept = chunk_decays(g.transpose(-2, -1).unsqueeze(-1));        // [..., h, C, C]
-  const auto scores = x.matmul(y.transpose(-2, -1)).unsqueeze(-3);          // [..., 1, C, C]
-  const auto blocks = z.unflatten(-1, {g.size(-1), -1}).transpose(-3, -2);  // [..., h, C, r]
-  return (scores * kept).matmul(blocks).transpose(-3, -2).flatten(-2);
+Three on_meta(const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& log_decay,
+              const Maybe& sums, bool columns, bool, double) {
+  check_decayed_product(x, y, z, log_decay, columns ? Fading::columns : Fading::rows);
+  auto sizes = z.sizes().vec();
+  sizes[sizes.size() - 2] = x.size(-1);
+  return {at::empty_like(z), sums ? at::empty_like(*sums) : at::empty(sizes, log_decay.options()),
+          at::empty({0}, log_decay.options())};
+}
+Five backward_on_meta(const Tensor&, const Tensor& dsums, const Tensor& x, const Tensor& y,
+                      const Tensor& z, const Tensor& log_decay, const Maybe&, const Tensor&, bool,
+                      bool, double) {
+  return {at::empty_like(x), at::empty_like(y), at::empty_like(z), at::empty_like(log_decay),
+          at::empty_like(dsums)};
 }
 
-// Pairs i <= t of one chunk, a power of two, where every row or column fades its own way: those of
-// the second half with the first meet in the middle, so that both factors fade; the halves are done
-// alike.
-Tensor inside(const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& g, Fading fading) {
-  auto out = (x * y).sum(-1, true) * z;
-  for (int64_t half = 1; half < x.size(-2); half *= 2) {
-    const auto part = [&](const Tensor& t, int64_t which) {
-      return t.unflatten(-2, {-1, 2, half}).select(-3, which);
-    };
-    const auto before = until_end(part(g, 0)), after = since_start(part(g, 1));
-    const auto first = part(y, 0), second = part(x, 1), rows = part(z, 0);
-    const auto met = fading == Fading::rows
-                         ? (second * after).matmul((first * before).transpose(-2, -1)).matmul(rows)
-                         : second.matmul(first.transpose(-2, -1)).matmul(rows * before) * after;
-    out = out + at::constant_pad_nd(met, {0, 0, half, 0}).flatten(-3, -2);
+Three call(const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& log_decay,
+           const Maybe& sums, bool columns, bool reversed, double scale) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("longbow::decayed_product", "")
+                             .typed<decltype(by_aten)>();
+  return op.call(x, y, z, log_decay, sums, columns, reversed, scale);
+}
+Five call_backward(const Tensor& dout, const Tensor& dsums, const Tensor& x, const Tensor& y,
+                   const Tensor& z, const Tensor& log_decay, const Maybe& out, const Tensor& before,
+                   bool columns, bool reversed, double scale) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("longbow::decayed_product_backward", "")
+                             .typed<decltype(backward_on_meta)>();
+  return op.call(dout, dsums, x, y, z, log_decay, out, before, columns, reversed, scale);
+}
+
+// That of the kernels.
+struct Gradient : Differentiable {
+  Gradient(bool by_column, bool from_behind, double factor)
+      : columns(by_column), reversed(from_behind), scale(factor) {}
+  const bool columns, reversed;
+  const double scale;
+
+  TensorVector forward(const TensorVector& inputs) override {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    const auto &x = inputs[0], &y = inputs[1], &z = inputs[2], &log_decay = inputs[3];
+    const auto sums = inputs[4].defined() ? Maybe(inputs[4]) : Maybe();
+    const auto [out, after, before] = call(x, y, z, log_decay, sums, columns, reversed, scale);
+    save({x, y, z, log_decay, columns ? out : Tensor(), before});
+    no_gradient_of({before});
+    return {out, after, before};
   }
-  return out;
+  TensorVector backward(const TensorVector& gradients) override {
+    TORCH_CHECK(!at::GradMode::is_enabled(), "decayed_product has no second derivative here");
+    const auto kept = saved();
+    const auto out = columns ? Maybe(kept[4]) : Maybe();
+    const auto [dx, dy, dz, dlog_decay, dsums] =
+        call_backward(gradients[0], gradients[1], kept[0], kept[1], kept[2], kept[3], out, kept[5],
+                      columns, reversed, scale);
+    return {dx, dy, dz, dlog_decay, dsums};
+  }
+};
+
+// The formula is recorded as it is.
+Three with_gradient(const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& log_decay,
+                    const Maybe& sums, bool columns, bool reversed, double scale) {
+  const auto before = sums.value_or(Tensor());
+  if (!has_decay_kernel(x, y, z, log_decay, columns ? Fading::columns : Fading::rows))
+    return by_aten(x, y, z, log_decay, sums, columns, reversed, scale);
+  if (!wants_gradient(x, y, z, log_decay, before)) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    return call(x, y, z, log_decay, sums, columns, reversed, scale);
+  }
+  const auto found = applied<Gradient>({x, y, z, log_decay, before}, columns, reversed, scale);
+  return {found[0], found[1], found[2]};
+}
+
+TORCH_LIBRARY_FRAGMENT(longbow, m) {
+  m.def(
+      "decayed_product(Tensor x, Tensor y, Tensor z, Tensor log_decay, Tensor? sums, bool columns, "
+      "bool reversed, float scale) -> (Tensor out, Tensor sums, Tensor before)");
+  m.def(
+      "decayed_product_backward(Tensor dout, Tensor dsums, Tensor x, Tensor y, Tensor z, "
+      "Tensor log_decay, Tensor? out, Tensor before, bool columns, bool reversed, float scale) -> "
+      "(Tensor dx, Tensor dy, Tensor dz, Tensor dlog_decay, Tensor dsums)");
+}
+TORCH_LIBRARY_IMPL(longbow, CPU, m) {
+  m.impl("decayed_product", by_aten);
+}
+TORCH_LIBRARY_IMPL(longbow, Meta, m) {
+  m.impl("decayed_product", on_meta);
+  m.impl("decayed_product_backward", backward_on_meta);
+}
+TORCH_LIBRARY_IMPL(longbow, Autograd, m) {
+  m.impl("decayed_product", with_gradient);
 }
 
 }  // namespace
 
 Tensor decayed_product(const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& log_decay,
-                       Fading fading, Tensor& sums, int64_t chunk) {
-  TORCH_CHECK(chunk > 0 && std::has_single_bit(static_cast<uint64_t>(chunk)),
-              "decayed_product: a chunk of ", chunk, " tokens, but needs a power of two");
-  TORCH_CHECK(x.sizes() == y.sizes(), "decayed_product: x is ", x.sizes(), " but y is ", y.sizes());
-  const int64_t length = x.size(-2), other = (fading == Fading::rows ? x : z).size(-1);
-  TORCH_CHECK(z.size(-2) == length && log_decay.size(-2) == length, "decayed_product: x is ",
-              x.sizes(), " but z is ", z.sizes(), " and log_decay ", log_decay.sizes());
-  const int64_t decays = log_decay.size(-1);
-  const bool by_block = decays == 1 || (fading == Fading::columns && other % decays == 0);
-  TORCH_CHECK(by_block || decays == other, "decayed_product: ", other,
-              " sums fade, but log_decay is ", log_decay.sizes());
-  chunk = static_cast<int64_t>(
-      std::bit_ceil(static_cast<uint64_t>(std::clamp<int64_t>(length, 1, chunk))));
-  const int64_t chunks = std::max<int64_t>(1, (length + chunk - 1) / chunk);
-  const auto cut = [&](const Tensor& t) {  // [..., chunks, chunk, …]
-    return at::constant_pad_nd(t, {0, 0, 0, chunks * chunk - length})
-        .unflatten(-2, {chunks, chunk});
-  };
-  const auto a = cut(x), b = cut(y), c = cut(z), blocks = cut(log_decay);
-  // One decay for each sum that fades, or one for all.
-  const auto g =
-      decays == 1 || decays == other ? blocks : blocks.repeat_interleave(other / decays, -1);
-  const auto added = written(b, c, until_end(g), fading);  // [..., chunks, p, q]
-  auto whole = g.sum(-2, true).exp();                      // [..., chunks, 1, p or q]
-  if (fading == Fading::rows) whole = whole.transpose(-2, -1);
-  if (!sums.defined()) sums = at::zeros_like(added.select(-3, 0));
-  const auto states = decay_scan(whole, added, sums);  // [..., chunks + 1, p, q]
-  sums = states.select(-3, chunks);
-  const auto outside = read(a, states.narrow(-3, 0, chunks), since_start(g), fading);
-  const auto within =
-      by_block && decays < other ? inside_blocks(a, b, c, blocks) : inside(a, b, c, g, fading);
-  return (within + outside).flatten(-3, -2).narrow(-2, 0, length);
+                       const DecayedProduct& how, Tensor& sums) {
+  const auto found = call(x, y, z, log_decay, sums.defined() ? Maybe(sums) : Maybe(),
+                          how.fading == Fading::columns, how.reversed, how.scale);
+  sums = std::get<1>(found);
+  return std::get<0>(found);
+}
+
+bool has_decay_kernel(const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& log_decay,
+                      Fading fading) {
+  for (const auto& t : {x, y, z})
+    if (!t.is_cuda() || t.scalar_type() != at::kBFloat16 || t.dim() != 4 || t.numel() == 0)
+      return false;
+  constexpr int64_t kMostHeads = 65535;  // of all sequences
+  const bool alike = x.sizes() == y.sizes() && z.sizes().slice(0, 3) == x.sizes().slice(0, 3) &&
+                     log_decay.dim() == 4 && log_decay.sizes().slice(0, 3) == x.sizes().slice(0, 3);
+  if (!alike || log_decay.scalar_type() != at::kFloat || x.size(0) * x.size(1) > kMostHeads)
+    return false;
+  const int64_t decays = log_decay.size(3);
+  const bool by_row = decays == 1 || (fading == Fading::rows && decays == x.size(3));
+  return by_row && kernels::decay_shape(x.size(3), z.size(3)).rows > 0;
 }
 
 }  // namespace longbow

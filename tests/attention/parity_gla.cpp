@@ -22,8 +22,7 @@ void check_product(const Case& c) {
   const auto& q = leaves["q"];
   auto sums = c.has("initial_state") ? leaves["initial_state"] : Tensor();
   const auto g = decays(c, c.has("log_decay") ? leaves["log_decay"] : Tensor(), q);
-  const auto y =
-      decayed_product(q * c.number("scale", 1), leaves["k"], leaves["v"], g, Fading::rows, sums);
+  const auto y = decayed_product(q * c.number("scale", 1), leaves["k"], leaves["v"], g, {}, sums);
   expect_output(c, y, {});
   if (c.has("final_state"))
     EXPECT_NEAR_TENSOR(sums, c.at("final_state"), (Tolerance{1e-12, 1e-12})) << c.name;

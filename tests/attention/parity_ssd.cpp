@@ -11,8 +11,9 @@ void check_product(const Case& c) {
     if (c.has(name)) leaves[name] = c.at(name).requires_grad_();
   auto sums = c.has("initial_state") ? leaves["initial_state"].transpose(2, 3) : Tensor();
   const auto step = leaves["dt"].unsqueeze(-1);  // [B, H, N, 1]
-  const auto y = decayed_product(leaves["C"], leaves["B"], step * leaves["x"],
-                                 leaves["A"].view({1, -1, 1, 1}) * step, Fading::columns, sums);
+  const auto y =
+      decayed_product(leaves["C"], leaves["B"], step * leaves["x"],
+                      leaves["A"].view({1, -1, 1, 1}) * step, {.fading = Fading::columns}, sums);
   expect_output(c, y, {});
   EXPECT_NEAR_TENSOR(sums.transpose(2, 3), c.at("final_state"), (Tolerance{1e-12, 1e-12}))
       << c.name;

@@ -1,8 +1,5 @@
-#include "longbow/ops/decayed_product.h"
-
-#include <ATen/ATen.h>
-
-#include "tests/support/tensor.h"
+#include "tests/ops/decayed_products.h"
+#include "tests/ops/registered.h"
 
 namespace longbow {
 namespace {
@@ -23,23 +20,15 @@ struct Result {
 };
 Result product(const Arguments& a, Fading fading) {
   Result result = {.sums = a.sums};
-  result.out = decayed_product(a.x, a.y, a.z, a.g, fading, result.sums);
+  result.out = decayed_product(a.x, a.y, a.z, a.g, {.fading = fading}, result.sums);
   return result;
 }
 
-// The recurrence, token by token.
 Result recurrence(const Arguments& a, Fading fading) {
-  auto sums = a.sums.defined() ? a.sums : at::zeros({2, 3, a.x.size(3), a.z.size(3)}, at::kDouble);
-  std::vector<Tensor> rows;
-  for (int64_t t = 0; t < a.x.size(2); ++t) {
-    const auto row = [&](const Tensor& all) { return all.narrow(2, t, 1); };
-    const auto decay = fading == Fading::rows
-                           ? row(a.g).transpose(-2, -1)
-                           : row(a.g).repeat_interleave(a.z.size(3) / a.g.size(3), -1);
-    sums = sums * decay.exp() + row(a.y).transpose(-2, -1).matmul(row(a.z));
-    rows.push_back(row(a.x).matmul(sums));
-  }
-  return {at::cat(rows, 2), sums};
+  Result result = {
+      .sums = a.sums.defined() ? a.sums : at::zeros({2, 3, a.x.size(3), a.z.size(3)}, at::kDouble)};
+  result.out = decayed_recurrence(a.x, a.y, a.z, a.g, {.fading = fading}, result.sums);
+  return result;
 }
 
 TEST(DecayedProduct, IsTheRecurrence) {
@@ -117,8 +106,9 @@ TEST(DecayedProduct, TheChunkDoesNotMatter) {
     const auto want = product(a, fading);
     for (const int64_t chunk : {1, 16, 256}) {
       auto sums = a.sums;
-      EXPECT_NEAR_TENSOR(decayed_product(a.x, a.y, a.z, a.g, fading, sums, chunk), want.out,
-                         tolerance(at::kDouble));
+      EXPECT_NEAR_TENSOR(
+          decayed_product_formula(a.x, a.y, a.z, a.g, {.fading = fading}, sums, chunk), want.out,
+          tolerance(at::kDouble));
       EXPECT_NEAR_TENSOR(sums, want.sums, tolerance(at::kDouble));
     }
   }
@@ -131,7 +121,7 @@ TEST(DecayedProduct, ASequenceMayBeCutAnywhere) {
     auto sums = a.sums;
     const auto part = [&](int64_t start, int64_t count) {
       const auto of = [&](const Tensor& t) { return t.narrow(2, start, count); };
-      return decayed_product(of(a.x), of(a.y), of(a.z), of(a.g), Fading::rows, sums);
+      return decayed_product(of(a.x), of(a.y), of(a.z), of(a.g), {}, sums);
     };
     const auto first = part(0, cut), second = part(cut, 150 - cut);
     EXPECT_NEAR_TENSOR(at::cat({first, second}, 2), want.out, tolerance(at::kDouble));
@@ -157,6 +147,36 @@ TEST(DecayedProduct, AnEmptySequenceLeavesTheSums) {
   EXPECT_TRUE(got.sums.equal(a.sums));
 }
 
+TEST(DecayedProduct, ReversedTheLastTokenIsTheFirst) {
+  for (const auto fading : {Fading::rows, Fading::columns}) {
+    const auto a = arguments(150, 4, 4, 4);
+    auto flipped = a;
+    for (auto* t : {&flipped.x, &flipped.y, &flipped.z, &flipped.g}) *t = t->flip(2);
+    const auto want = recurrence(flipped, fading);
+    auto sums = a.sums;
+    const auto out = decayed_product(a.x, a.y, a.z, a.g,
+                                     {.fading = fading, .scale = 0.3, .reversed = true}, sums);
+    EXPECT_NEAR_TENSOR(out, want.out.flip(2) * 0.3, tolerance(at::kDouble));
+    EXPECT_NEAR_TENSOR(sums, want.sums, tolerance(at::kDouble));
+  }
+}
+
+TEST(DecayedProduct, HalfTypesAreAddedUpInFloat32) {
+  auto a = arguments(150, 4, 4, 4);
+  for (auto* t : {&a.x, &a.y, &a.z}) *t = t->to(at::kBFloat16);
+  for (auto* t : {&a.g, &a.sums}) *t = t->to(at::kFloat);
+  const auto got = product(a, Fading::rows);
+  for (auto* t : {&a.x, &a.y, &a.z}) *t = t->to(at::kFloat);
+  const auto want = product(a, Fading::rows);
+  EXPECT_EQ(got.out.scalar_type(), at::kBFloat16);
+  EXPECT_TRUE(got.out.equal(want.out.to(at::kBFloat16)));
+  EXPECT_TRUE(got.sums.equal(want.sums));
+}
+
+TEST(DecayedProduct, IsAnOperatorOfEveryKind) {
+  EXPECT_EQ(missing_kernels("decayed_product"), "");
+}
+
 TEST(DecayedProduct, RefusesOtherShapes) {
   auto a = arguments(7, 5, 4, 3);
   EXPECT_EQ(error_of([&] { (void)product(a, Fading::rows); }),
@@ -168,7 +188,7 @@ TEST(DecayedProduct, RefusesOtherShapes) {
   EXPECT_EQ(error_of([&] { (void)product(a, Fading::rows); }),
             "decayed_product: x is [2, 3, 7, 5] but y is [2, 3, 7, 4]");
   a.y = a.x;
-  EXPECT_EQ(error_of([&] { (void)decayed_product(a.x, a.y, a.z, a.g, Fading::rows, a.sums, 48); }),
+  EXPECT_EQ(error_of([&] { (void)decayed_product_formula(a.x, a.y, a.z, a.g, {}, a.sums, 48); }),
             "decayed_product: a chunk of 48 tokens, but needs a power of two");
 }
 

@@ -13,7 +13,7 @@ Tensor product(const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& 
                Fading fading, Tensor& sums) {
   if (log_keep.defined()) {
     auto after = sums;
-    const auto out = decayed_product(x, y, z, log_keep, fading, after);
+    const auto out = decayed_product(x, y, z, log_keep, {.fading = fading}, after);
     if (sums.defined()) sums = after;
     return out;
   }

@@ -1,0 +1,86 @@
+#pragma once
+// Causal products whose sums fade, ops/decayed_product.h, in chunks of 64 tokens: each chunk's own
+// sums, a scan over them, and reads of the sums before a chunk and of its own pairs. Numbers are
+// bfloat16, and so are the sums before each chunk, which tensor cores read so anyway; decays, their
+// sums and the sums after the last token are float32. P and Q are the rows and columns of a head's
+// sums, padded to what decay_shape says. Tokens may run backwards, with negative strides.
+#include <cstdint>
+
+#include "longbow/kernels/feature_product.h"
+
+namespace longbow::kernels {
+
+constexpr int64_t kDecayChunk = 64;
+
+// Logarithms of decays [B, H, tokens, width], none positive; channel = 0: all fade alike.
+struct Decays {
+  const float* data = nullptr;
+  int64_t batch = 0, head = 0, token = 0, channel = 0;
+};
+
+struct DecayShape {
+  int64_t rows = 0, columns = 0;  // P and Q; 0 = there is no kernel
+  int64_t size() const { return rows * columns; }
+};
+// Of `width` rows that fade each its own way, and `depth` columns.
+constexpr DecayShape decay_shape(int64_t width, int64_t depth) noexcept {
+  if (width <= 0 || depth <= 0 || width % 8 != 0 || depth % 8 != 0 || width > 64 || depth > 64)
+    return {};
+  return {width <= 32 ? 32 : 64, 64};
+}
+
+struct DecayedHeads {
+  DecayShape shape;
+  Decays decays;
+  int64_t batch, heads, tokens, width, depth;
+  int64_t chunks() const { return (tokens + kDecayChunk - 1) / kDecayChunk; }
+};
+
+// Each chunk's own sums of rows and values: of keys, as they are at the end of the chunk; of
+// queries, which are `scale` times their rows, as the chunk's start is asked for them.
+struct DecayedSums {
+  DecayedHeads heads;
+  ByHead rows, values;
+  bool queries;
+  float scale;
+  void* sums;    // [B H, chunks + 1, P, Q]: those of chunk i at i, of queries at i + 1
+  float* whole;  // [B H, chunks, P]: the decays of whole chunks
+};
+
+// In place of the own sums those before each chunk and after the last, from `first` on; or, from
+// the last chunk to the first, those after each chunk and before the first.
+struct DecayScan {
+  DecayShape shape;
+  void* sums;          // [groups, chunks + 1, P, Q]
+  const float* whole;  // [groups, chunks, P]
+  const float* first;  // [groups, width, depth] or null
+  float* last;         // [groups, width, depth]
+  int64_t groups, chunks, width, depth;
+  bool backwards;
+};
+
+// out_t = scale x_t A_t.
+struct DecayedRead {
+  DecayedHeads heads;
+  ByHead x, y, z;
+  float scale;
+  const void* sums;  // before each chunk
+  ByHead out;
+};
+
+struct DecayedGradient {
+  DecayedHeads heads;
+  ByHead x, y, z, dout;
+  float scale;
+  const void *sums, *dsums;  // before each chunk, and the gradients of those after each
+  ByHead dx, dy, dz;
+  float* ddecays;  // [B, H, tokens, width] with the strides
+  int64_t ddecays_batch, ddecays_head, ddecays_token;
+};
+
+void decayed_sums_cuda(const DecayedSums& task, void* stream) noexcept;
+void decay_scan_cuda(const DecayScan& task, void* stream) noexcept;
+void decayed_read_cuda(const DecayedRead& task, void* stream) noexcept;
+void decayed_gradient_cuda(const DecayedGradient& task, void* stream) noexcept;
+
+}  // namespace longbow::kernels
