@@ -72,16 +72,28 @@ class DeltaNet : public RecurrentHeads {
   }
 
  protected:
-  Tensor read(const Heads& heads, Tensor& sums, const Context& context) const override {
-    const auto by_head = [&](const Tensor& t) {  // [B, H, T, 1]
+  // beta and, where the matrix fades, the logarithm of the decay: [B, H, T, 1].
+  Gates gates(const Tensor& x, const Context& context) const override {
+    const auto type = wide(x);
+    const auto by_head = [&](const Tensor& t) {
       return without_padding(split_heads(t, heads_), context.mask.keep);
     };
-    const auto type = heads.q.scalar_type();
-    const auto beta = by_head(at::sigmoid((*beta_)(heads.x).to(type)) * config_.most_beta);
-    const auto log_decay =
-        decay_ ? by_head(steps_->log_decay(steps_->steps((*decay_)(heads.x).to(type)))) : Tensor();
+    Gates found = {by_head(at::sigmoid((*beta_)(x).to(type)) * config_.most_beta)};
+    if (decay_) found.push_back(by_head(steps_->log_decay(steps_->steps((*decay_)(x).to(type)))));
+    return found;
+  }
+
+  Tensor read(const Heads& heads, const Gates& gates, Tensor& sums, const Context&,
+              bool reversed) const override {
     const double scale = 1 / std::sqrt(static_cast<double>(key_width_));
-    return delta_product(unit(heads.q) * scale, unit(heads.k), heads.v, beta, log_decay, sums);
+    const auto given = [&](const Tensor& t) {
+      const auto typed = t.to(wide(t));
+      return reversed ? typed.flip(2) : typed;
+    };
+    const auto log_decay = decay_ ? given(gates[1]) : Tensor();
+    const auto o = delta_product(unit(given(heads.q)) * scale, unit(given(heads.k)), given(heads.v),
+                                 given(gates[0]), log_decay, sums);
+    return (reversed ? o.flip(2) : o).to(heads.v.scalar_type());
   }
 
  private:

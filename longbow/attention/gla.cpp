@@ -81,27 +81,33 @@ class Gla : public RecurrentHeads {
   }
 
  protected:
-  Tensor read(const Heads& heads, Tensor& sums, const Context& context) const override {
+  // The logarithm of the decay, [B, H, T, Dk or 1].
+  Gates gates(const Tensor& x, const Context& context) const override {
+    return {without_padding(log_decay(x), context.mask.keep)};
+  }
+
+  Tensor read(const Heads& heads, const Gates& gates, Tensor& sums, const Context& context,
+              bool reversed) const override {
     const auto turned = [&](const Tensor& t) {
       return config_.rotary ? Rotary()(t, context.positions) : t;
     };
-    const double scale = 1 / std::sqrt(static_cast<double>(key_width_));
-    const auto g = without_padding(log_decay(heads), context.mask.keep);
-    return decayed_product(turned(heads.q), turned(heads.k), heads.v, g,
-                           {.fading = Fading::rows, .scale = scale}, sums);
+    return decayed_product(turned(heads.q), turned(heads.k), heads.v, gates[0],
+                           {.fading = Fading::rows,
+                            .scale = 1 / std::sqrt(static_cast<double>(key_width_)),
+                            .reversed = reversed},
+                           sums);
   }
 
  private:
-  // [B, H, T, Dk or 1]
-  Tensor log_decay(const Heads& heads) const {
+  Tensor log_decay(const Tensor& x) const {
+    const auto type = wide(x);
     if (config_.decay == Decay::fixed) {
-      const auto head = at::arange(heads_, heads.q.options().requires_grad(false));
+      const auto head = at::arange(heads_, x.options().requires_grad(false).dtype(type));
       return at::log1p(-at::exp2(-5 - head))
           .view({1, heads_, 1, 1})
-          .expand({heads.q.size(0), heads_, heads.q.size(2), 1});
+          .expand({x.size(0), heads_, x.size(1), 1});
     }
-    const auto type = heads.q.scalar_type();
-    const auto low = decay_in_ ? (*decay_in_)(heads.x) : heads.x;
+    const auto low = decay_in_ ? (*decay_in_)(x) : x;
     const auto logit = at::linear(low.to(type), decay_->weight.to(type), decay_->bias.to(type));
     return split_heads(at::log_sigmoid(logit) / config_.gate_divisor, heads_);
   }

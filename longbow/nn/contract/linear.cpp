@@ -15,18 +15,21 @@ Tensor Linear::operator()(const Tensor& x) const {
   return affine(x, weight, bias);
 }
 
-std::vector<Tensor> project_together(const Tensor& x, const std::vector<const Linear*>& layers) {
+Tensor projected_together(const Tensor& x, const std::vector<const Linear*>& layers) {
   std::vector<Tensor> weights, biases;
-  std::vector<int64_t> widths;
   for (const auto* layer : layers) {
     weights.push_back(layer->weight);
-    widths.push_back(layer->weight.size(0));
     if (layer->bias.defined()) biases.push_back(layer->bias);
   }
   TORCH_CHECK(biases.empty() || biases.size() == layers.size(),
               "projections together: all have a bias, or none has");
-  return affine(x, at::cat(weights), biases.empty() ? Tensor() : at::cat(biases))
-      .split_with_sizes(widths, -1);
+  return affine(x, at::cat(weights), biases.empty() ? Tensor() : at::cat(biases));
+}
+
+std::vector<Tensor> project_together(const Tensor& x, const std::vector<const Linear*>& layers) {
+  std::vector<int64_t> widths;
+  for (const auto* layer : layers) widths.push_back(layer->weight.size(0));
+  return projected_together(x, layers).split_with_sizes(widths, -1);
 }
 
 std::shared_ptr<Linear> Part::linear(const Site& site, const std::string& name, int64_t in,

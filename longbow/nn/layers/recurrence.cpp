@@ -3,12 +3,17 @@
 #include <ATen/ATen.h>
 
 #include "longbow/nn/features/feature_attention.h"
+#include "longbow/ops/affine.h"
 
 namespace longbow {
 namespace {
 
 Tensor reversed(const Tensor& tokens) {
   return tokens.defined() ? tokens.flip(1) : tokens;
+}
+Context reversed(const Context& context) {
+  return {.mask = {.causal = true, .keep = reversed(context.mask.keep)},
+          .positions = reversed(context.positions)};
 }
 
 class RecurrentMixer : public MixerImpl {
@@ -20,11 +25,12 @@ class RecurrentMixer : public MixerImpl {
 
  protected:
   Tensor mix(const Tensor& x, Context& context) override {
-    const auto& keep = context.mask.keep;
-    const auto positions = positions_of(x, context);
-    const auto y = run(*forward_, x, keep, positions);
-    if (context.mask.causal) return y;
-    return y + reversed(run(*backward_, reversed(x), reversed(keep), reversed(positions)));
+    const Context forth = {.mask = {.causal = true, .keep = context.mask.keep},
+                           .positions = positions_of(x, context)};
+    if (context.mask.causal) return forward_->run(x, forth, false);
+    if (backward_ == forward_) return forward_->run(x, forth, true);
+    return forward_->run(x, forth, false) +
+           reversed(backward_->run(reversed(x), reversed(forth), false));
   }
 
   void open(State& state, int64_t lanes, int64_t, Context&) override {
@@ -35,17 +41,17 @@ class RecurrentMixer : public MixerImpl {
   }
 
  private:
-  static Tensor run(const RecurrentLayer& layer, const Tensor& x, const Tensor& keep,
-                    const Tensor& positions) {
-    State state;
-    layer.open(state, x.size(0));
-    return layer.extend(x, state, {.mask = {.causal = true, .keep = keep}, .positions = positions});
-  }
-
   std::shared_ptr<RecurrentLayer> forward_, backward_;
 };
 
 }  // namespace
+
+Tensor RecurrentLayer::run(const Tensor& x, const Context& context, bool both) const {
+  State state;
+  open(state, x.size(0));
+  const auto y = extend(x, state, context);
+  return both ? y + reversed(run(reversed(x), reversed(context), false)) : y;
+}
 
 Promises recurrent_promises(Backward backward) {
   const bool both = backward == Backward::own;
@@ -84,19 +90,52 @@ void RecurrentHeads::open(State& state, int64_t lanes) const {
   if (convolution_) convolution_->start(state, lanes);
 }
 
+RecurrentHeads::Projected RecurrentHeads::projected(const Tensor& x) const {
+  std::vector<const Linear*> layers = {query_.get(), key_.get(), value_.get()};
+  if (gate_) layers.push_back(gate_.get());
+  const auto all = projected_together(x, layers);
+  const int64_t width = heads_ * (2 * key_width_ + value_width_);
+  if (!gate_) return {all, Tensor()};
+  return {all.narrow(-1, 0, width), all.narrow(-1, width, all.size(-1) - width)};
+}
+
+Heads RecurrentHeads::split(const Tensor& rows, const Tensor& x, const Context& context) const {
+  const int64_t keys = heads_ * key_width_;
+  const auto parts = rows.split_with_sizes({keys, keys, heads_ * value_width_}, -1);
+  return {split_heads(parts[0], heads_),
+          without_padding(split_heads(parts[1], heads_), context.mask.keep),
+          split_heads(parts[2], heads_), x, x};
+}
+
+Tensor RecurrentHeads::written(const Tensor& forth, const Tensor& back, const Tensor& gate) const {
+  const auto merged = [](const Tensor& t) { return t.defined() ? merge_heads(t) : t; };
+  const auto y = norm_->gated(merged(forth), merged(back), gate);
+  // Each direction has the bias.
+  return back.defined() && output_->bias.defined() ? affine(y, output_->weight, output_->bias * 2)
+                                                   : (*output_)(y);
+}
+
 Tensor RecurrentHeads::extend(const Tensor& x, State& state, const Context& context) const {
-  auto rows = project_together(x, {query_.get(), key_.get(), value_.get()});
-  if (convolution_) {
-    const int64_t keys = heads_ * key_width_, values = heads_ * value_width_;
-    rows = at::silu(convolution_->extend(at::cat(rows, -1), state, context))
-               .split_with_sizes({keys, keys, values}, -1);
-  }
-  const auto by_head = [&](const Tensor& t) { return split_heads(t.to(wide(t)), heads_); };
-  const Heads heads = {by_head(rows[0]), without_padding(by_head(rows[1]), context.mask.keep),
-                       by_head(rows[2]), x, x};
-  const auto o = read(heads, state.lane.at("sums"), context);
-  const auto y = merge_heads((*norm_)(o)).to(x.scalar_type());
-  return (*output_)(gate_ ? y * at::silu((*gate_)(x)) : y);
+  auto [rows, gate] = projected(x);
+  if (convolution_) rows = at::silu(convolution_->extend(rows, state, context));
+  const auto o = read(split(rows, x, context), gates(x, context), state.lane.at("sums"), context,
+                      /*reversed=*/false);
+  return written(o, Tensor(), gate);
+}
+
+Tensor RecurrentHeads::run(const Tensor& x, const Context& context, bool both) const {
+  const auto [rows, gate] = projected(x);
+  const auto set = gates(x, context);
+  const auto read_from = [&, &given = rows](bool reversed) {
+    auto mixed = given;
+    if (convolution_)
+      mixed = at::silu(reversed ? convolution_->reversed(given, context)
+                                : (*convolution_)(given, context));
+    Tensor sums;
+    return read(split(mixed, x, context), set, sums, context, reversed);
+  };
+  const auto forth = read_from(false);
+  return written(forth, both ? read_from(true) : Tensor(), gate);
 }
 
 }  // namespace longbow

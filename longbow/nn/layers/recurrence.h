@@ -1,6 +1,8 @@
 #pragma once
 // Layers that run over the tokens in one direction with a state of constant size, and the mixer
 // that is made of one: causal by nature, and bidirectional as the sum of both directions.
+#include <vector>
+
 #include "longbow/nn/contract/mixer.h"
 #include "longbow/nn/layers/rms_norm.h"
 #include "longbow/nn/layers/short_convolution.h"
@@ -13,6 +15,9 @@ class RecurrentLayer : public Part {
   // x [B, T, C], the next tokens of each lane. Padded ones (mask.keep is false) change no state,
   // before the real ones or behind them.
   virtual Tensor extend(const Tensor& x, State& state, const Context& context) const = 0;
+  // Of whole sequences, without a state before them; `both`: and what it is from the last token to
+  // the first, added.
+  virtual Tensor run(const Tensor& x, const Context& context, bool both) const;
 };
 
 // Without a causal mask a layer also runs over the tokens from the last to the first, and both
@@ -51,14 +56,27 @@ class RecurrentHeads : public RecurrentLayer {
   RecurrentHeads(const Site& site, const HeadsConfig& config);
   void open(State& state, int64_t lanes) const override;
   Tensor extend(const Tensor& x, State& state, const Context& context) const override;
+  Tensor run(const Tensor& x, const Context& context, bool both) const override;
 
  protected:
-  // q, k [B, H, T, Dk] and v [B, H, T, Dv], float32 at least, the keys of padded tokens zero. The
-  // sums, lane "sums" [B, H, Dk, Dv], become those after these tokens. Returns [B, H, T, Dv].
-  virtual Tensor read(const Heads& heads, Tensor& sums, const Context& context) const = 0;
+  // What tokens set, [B, H, T, …], float32 at least: decays, rates.
+  using Gates = std::vector<Tensor>;
+  virtual Gates gates(const Tensor& x, const Context& context) const = 0;
+  // q, k [B, H, T, Dk] and v [B, H, T, Dv], the keys of padded tokens zero. The sums, lane "sums"
+  // [B, H, Dk, Dv], become those after these tokens, undefined = there are none before; `reversed`:
+  // from the last token to the first. Returns [B, H, T, Dv].
+  virtual Tensor read(const Heads& heads, const Gates& gates, Tensor& sums, const Context& context,
+                      bool reversed) const = 0;
   int64_t heads_, key_width_, value_width_;
 
  private:
+  struct Projected {
+    Tensor rows, gate;  // q, k, v beside each other; gate undefined = none
+  };
+  Projected projected(const Tensor& x) const;
+  Heads split(const Tensor& rows, const Tensor& x, const Context& context) const;
+  Tensor written(const Tensor& forth, const Tensor& back, const Tensor& gate) const;
+
   std::shared_ptr<Linear> query_, key_, value_, gate_, output_;
   std::shared_ptr<ShortConvolution> convolution_;
   std::shared_ptr<RmsNorm> norm_;

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "longbow/nn/contract/context.h"
+#include "longbow/ops/gated_norm.h"
 
 namespace longbow {
 
@@ -17,6 +18,11 @@ Tensor RmsNorm::operator()(const Tensor& x) const {
   const auto y = x.to(type).unflatten(-1, {groups_, -1});
   const auto scale = (y.square().mean(-1, true) + epsilon_).rsqrt();
   return ((y * scale).flatten(-2) * weight.to(type)).to(x.scalar_type());
+}
+
+Tensor RmsNorm::gated(const Tensor& x, const Tensor& other, const Tensor& gate) const {
+  TORCH_CHECK(groups_ == 1, "rms_norm: a gate, but ", groups_, " groups");
+  return gated_norm(x, other, gate, weight, epsilon_);
 }
 
 }  // namespace longbow

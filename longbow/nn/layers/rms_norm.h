@@ -9,6 +9,9 @@ class RmsNorm : public Part {
  public:
   explicit RmsNorm(int64_t width, double epsilon = 1e-5, int64_t groups = 1);
   Tensor operator()(const Tensor& x) const;
+  // (norm of x + norm of other) * silu(gate), where [..., W] may be several norms wide, each by
+  // itself; other and gate may be undefined. Of one group.
+  Tensor gated(const Tensor& x, const Tensor& other, const Tensor& gate) const;
   Tensor weight;
 
  private:

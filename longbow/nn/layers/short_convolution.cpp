@@ -62,6 +62,13 @@ Tensor ShortConvolution::operator()(const Tensor& x, const Context& context) con
   });
 }
 
+Tensor ShortConvolution::reversed(const Tensor& x, const Context& context) const {
+  TORCH_CHECK(columns_ == 0, "a convolution over an image has no direction");
+  return over_real_tokens(x, context, [&](const Tensor& z, const Context&) {
+    return windowed_taps(z, weight_.flip(-1), 0) + bias_;
+  });
+}
+
 void ShortConvolution::start(State& state, int64_t lanes) const {
   TORCH_CHECK(columns_ == 0, "a convolution over an image does not decode");
   open_past_rows(state, kLane, lanes, weight_.size(1) - 1, weight_.size(0),
