@@ -9,12 +9,14 @@
 #include <ATen/ATen.h>
 
 #include <set>
+#include <vector>
 
 #include "longbow/attention/mechanism.h"
 #include "longbow/nn/features/feature_attention.h"
 #include "longbow/nn/features/feature_maps.h"
 #include "longbow/nn/softmax/band.h"
 #include "longbow/nn/softmax/blocks.h"
+#include "longbow/ops/feature_product.h"
 
 namespace longbow {
 namespace {
@@ -76,17 +78,9 @@ class FMMformer : public AttentionImpl {
   }
 
   Tensor attend(const Heads& heads, Context& context) override {
-    const bool causal = context.mask.causal;
-    const auto q = features(heads.q), k = key_features(heads, context);  // [B, L H, N, D]
-    const auto far = normalised(feature_sums(q, k, beside(heads.v), causal), [&] {
-      const auto one = [](const Tensor& x) {
-        return at::ones_like(x.narrow(1, 0, 1).narrow(3, 0, 1));
-      };
-      const auto keys = without_padding(one(k), context.mask.keep);
-      return feature_sums(one(q), keys, one(k), causal).weights;
-    });
-    if (crossing_ || context.memory.defined()) return blended({}, far, heads);
-    return blended(near_field(heads, context), far, heads);
+    const auto fields = far_fields(heads, context);
+    if (crossing_ || context.memory.defined()) return blended({}, fields, heads);
+    return blended(near_field(heads, context), fields, heads);
   }
 
   // The sums of the far field, and a ring of the last `band` keys.
@@ -126,6 +120,35 @@ class FMMformer : public AttentionImpl {
       near_ = add("near", at::full({heads, width}, product ? 1.0 : 0.0));
   }
 
+  // One for each map, [B, H, N, D].
+  std::vector<Tensor> far_fields(const Heads& heads, const Context& context) const {
+    const FeatureProduct how = {
+        .keep = context.mask.keep, .causal = context.mask.causal, .added = config_.epsilon};
+    if (config_.far_norm == FarNorm::denominator &&
+        has_feature_kernel(heads.q, heads.k, heads.v, how)) {
+      std::vector<Tensor> fields;
+      for (const auto map : config_.maps) fields.push_back(far_field(map, heads, how));
+      return fields;
+    }
+    const bool causal = context.mask.causal;
+    const auto q = features(heads.q), k = key_features(heads, context);  // [B, L H, N, D]
+    return normalised(feature_sums(q, k, beside(heads.v), causal), [&] {
+      const auto one = [](const Tensor& x) {
+        return at::ones_like(x.narrow(1, 0, 1).narrow(3, 0, 1));
+      };
+      const auto keys = without_padding(one(k), context.mask.keep);
+      return feature_sums(one(q), keys, one(k), causal).weights;
+    });
+  }
+  // By kernels that form the features, where these have the map.
+  static Tensor far_field(Map map, const Heads& heads, FeatureProduct how) {
+    if (map == Map::tanh)
+      return feature_product(tanh_plus_one(heads.q), tanh_plus_one(heads.k), heads.v, how);
+    how.query_map = how.key_map = FeatureMap::elu;
+    const bool flip = map == Map::elu_flip;
+    return feature_product(flip ? -heads.q : heads.q, flip ? -heads.k : heads.k, heads.v, how);
+  }
+
   Tensor near_field(const Heads& heads, Context& context) {
     const int64_t ahead = context.mask.causal ? 0 : config_.band;
     return read_window(scaled(heads), config_.band, ahead, weighing(), context)
@@ -152,26 +175,30 @@ class FMMformer : public AttentionImpl {
   }
   Tensor beside(const Tensor& v) const { return v.repeat({1, rank_, 1, 1}); }
 
-  // [B, L, H, N, D]; `count` says how many keys a query sees, [B, 1, N, 1].
+  // For each map; `count` says how many keys a query sees, [B, 1, N, 1].
   template <class F>
-  Tensor normalised(const FeatureSums& sums, const F& count) const {
+  std::vector<Tensor> normalised(const FeatureSums& sums, const F& count) const {
     const auto divided = [&] {
       if (config_.far_norm == FarNorm::denominator)
         return sums.values / (sums.weights + config_.epsilon);
       if (config_.length > 0) return sums.values / std::sqrt(static_cast<double>(config_.length));
       return sums.values * count().clamp_min(1).to(sums.values.scalar_type()).rsqrt();
     };
-    return divided().unflatten(1, {rank_, -1});
+    return divided().chunk(rank_, 1);
   }
 
-  // w near + sum_l u_l far_l; without `near` the far field alone.
-  Tensor blended(const Tensor& near, const Tensor& far, const Heads& heads) const {
-    const auto as_weight = [&](const Tensor& x) {  // [.., H, D] -> [.., H, 1, D]
-      return x.to(far.scalar_type()).unsqueeze(-2);
+  // w near + sum_l u_l far_l; without `near` the far fields alone.
+  Tensor blended(const Tensor& near, const std::vector<Tensor>& far, const Heads& heads) const {
+    const auto as_weight = [&](const Tensor& x) {  // [H, D] -> [H, 1, D]
+      return x.to(far[0].scalar_type()).unsqueeze(-2);
     };
-    auto y = (as_weight(far_weights()) * far).sum(1);
-    if (near.defined())
-      y = y + (config_.blend == Blend::far ? near : as_weight(near_weight()) * near);
+    const auto weights = far_weights().expand({rank_, -1, -1}).unbind(0);
+    Tensor y;
+    if (near.defined()) y = config_.blend == Blend::far ? near : as_weight(near_weight()) * near;
+    for (size_t l = 0; l < far.size(); ++l) {
+      const auto field = as_weight(weights[l]) * far[l];
+      y = y.defined() ? y + field : field;
+    }
     return y.to(heads.v.scalar_type());
   }
   Tensor near_weight() const {

@@ -52,16 +52,20 @@ PartialSoftmax read_blocks(const Tensor& q, const Tensor& k, const Tensor& v,
   return {read.out, read.log_sum.unsqueeze(-1)};
 }
 
+// Narrow windows are read in blocks of 64 queries, which a GPU works off at once, beside as many
+// halves of such blocks as they reach.
 PartialSoftmax read_window(const Heads& heads, int64_t back, int64_t ahead,
                            const Weighing& weighing, const Context& context) {
-  constexpr int64_t kLeastBlock = 32;
-  const int64_t n = heads.q.size(2);
-  const int64_t block = std::clamp<int64_t>(std::max({back, ahead, kLeastBlock}), 1, n);
-  const auto blocks = [&](int64_t side) { return (side + block - 1) / block; };
-  return read_blocks(heads.q, heads.k, heads.v,
-                     near_blocks(n, block, blocks(back), blocks(ahead), heads.q.device()),
-                     {.back = back, .ahead = ahead, .keep = kept_keys(context.mask.keep)}, weighing,
-                     context);
+  constexpr int64_t kBlock = 64, kHalf = kBlock / 2;
+  const int64_t n = heads.q.size(2), side = std::max(back, ahead);
+  const Visibility seen = {.back = back, .ahead = ahead, .keep = kept_keys(context.mask.keep)};
+  const auto read = [&](const BlockPairs& pairs) {
+    return read_blocks(heads.q, heads.k, heads.v, pairs, seen, weighing, context);
+  };
+  if (side <= kHalf && n > kBlock) return read(blocks_around(n, kBlock, kHalf, heads.q.device()));
+  const int64_t block = std::clamp<int64_t>(std::max(side, kHalf), 1, n);
+  const auto blocks = [&](int64_t reach) { return (reach + block - 1) / block; };
+  return read(near_blocks(n, block, blocks(back), blocks(ahead), heads.q.device()));
 }
 
 }  // namespace longbow
