@@ -118,7 +118,8 @@ class Local : public AttentionImpl {
     const bool causal = context.mask.causal;
     auto pairs = near_blocks(n, w, config_.back, causal ? 0 : config_.ahead, heads.q.device());
     if (config_.wrap && !causal) pairs = around(n, w, pairs.columns.options());
-    Visibility visibility = {.self = !config_.shared_qk, .keep = kept_keys(context.mask.keep)};
+    Visibility visibility = {.apart = config_.shared_qk ? 1 : 0,
+                             .keep = kept_keys(context.mask.keep)};
     if (config_.exact_window) visibility.back = visibility.ahead = config_.back * config_.window;
     if (causal) visibility.ahead = 0;
     return read_blocks(heads.q, heads.k, heads.v, pairs, visibility, weighing(""), context);

@@ -161,7 +161,7 @@ class Reformer : public ProjectedMixer {
     if (config_.official) return {.keep = laid(keep)};
     if (context.mask.keep.defined()) keep = context.mask.keep.unsqueeze(1).unsqueeze(1);
     Visibility visibility = {.ahead = context.mask.causal ? 0 : Visibility::kAll,
-                             .self = false,
+                             .apart = 1,
                              .keep = laid(keep),
                              .query_positions = laid(t),
                              .key_positions = laid(t)};

@@ -141,7 +141,7 @@ class Sparse : public AttentionImpl {
     const auto keep = context.mask.keep.defined() ? context.mask.keep
                                                   : at::ones({1, n}, options.dtype(at::kBool));
     const Visibility visibility = {.ahead = context.mask.causal ? 0 : Visibility::kAll,
-                                   .self = alone,
+                                   .apart = alone ? 0 : 1,
                                    .keep = turned(keep.unsqueeze(1).unsqueeze(-1)).squeeze(-1)};
     const auto pairs = near_blocks(rows * stride_, rows, 0, 0, heads.q.device());
     return read_blocks(turned(heads.q), turned(heads.k), turned(heads.v), pairs, visibility,
@@ -171,7 +171,7 @@ class Sparse : public AttentionImpl {
     // Compared are blocks, or tokens when alone.
     visibility.query_positions = alone ? t : blocks(t);
     visibility.key_positions = alone ? place.unsqueeze(0) : blocks(place.unsqueeze(0));
-    visibility.self = false;
+    visibility.apart = 1;
     const auto pairs = one_block(n, place.size(1), heads.q.device());
     const auto read = read_blocks(heads.q, gathered(heads.k), gathered(heads.v), pairs, visibility,
                                   weighing("far"), context);

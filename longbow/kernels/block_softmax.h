@@ -25,10 +25,11 @@ struct BlockSoftmax {
   HeadRows q, k, v;
   PerHead<int64_t> columns;  // [U, S]
   int64_t back, ahead;
-  bool self;
+  int64_t apart;
   PerHead<bool> keep;                               // [M]
   PerHead<int64_t> query_positions, key_positions;  // [N], [M]
   PerHead<int64_t> query_groups, key_groups;        // [N], [M]
+  PerHead<float> key_bias;                          // [M]
   PerHead<float> bias;                              // [U, query_block, S key_block]
   const int64_t* key;                               // [2], or null: nothing is dropped
   uint64_t site;

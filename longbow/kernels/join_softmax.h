@@ -11,8 +11,9 @@ namespace longbow::kernels {
 struct JoinSoftmax {
   Element type;
   int64_t batch, heads, tokens, width;  // a multiple of 8 up to 256
+  int64_t other_tokens, spread;         // rows of b: row i of a meets row i / spread
   HeadRows a, b;
-  const float *log_a, *log_b;  // [B, H, tokens]
+  const float *log_a, *log_b;  // [B, H, tokens], [B, H, other_tokens]
   HeadResults out;
   float* log_sum;  // [B, H, tokens]
 };

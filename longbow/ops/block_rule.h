@@ -19,12 +19,13 @@ struct BlockPairs {
 struct Visibility {
   static constexpr int64_t kAll = std::numeric_limits<int64_t>::max();
   int64_t back = kAll, ahead = kAll;  // -ahead <= i - j <= back
-  bool self = true;                   // false hides j = i
+  int64_t apart = 0;                  // |i - j| >= apart: 1 hides a token from itself
   at::Tensor keep = {};               // [1 or B, 1 or H, M] bool, true = a real key
   // [1 or B, 1 or H, N] and [.., M] int64, at most 2^30 large; undefined: 0, 1, …
   at::Tensor query_positions = {}, key_positions = {};
   // Of the same shapes: a query reads keys of its own group only; undefined: all are of one.
   at::Tensor query_groups = {}, key_groups = {};
+  at::Tensor key_bias = {};  // [1 or B, 1 or H, M] float: added to scores, without a gradient
 };
 
 // Weights that are dropped, as philox_dropout drops the elements of [B, H, U, query_block, S

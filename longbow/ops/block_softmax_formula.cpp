@@ -74,13 +74,14 @@ struct Plan : BlockRule {
     if (rule.keep.defined()) seen = seen.logical_and(of_keys(rule.keep));
     if (rule.query_groups.defined())
       seen = seen.logical_and(of_queries(rule.query_groups) == of_keys(rule.key_groups));
-    if (rule.back == Visibility::kAll && rule.ahead == Visibility::kAll && rule.self) return seen;
+    if (rule.back == Visibility::kAll && rule.ahead == Visibility::kAll && rule.apart <= 0)
+      return seen;
     const auto i = of_queries(rule.query_positions.defined() ? rule.query_positions : numbered(n));
     const auto j = rule.key_positions.defined() ? of_keys(rule.key_positions) : index.unsqueeze(-2);
     const auto distance = i - j;
     if (rule.back != Visibility::kAll) seen = seen.logical_and(distance <= rule.back);
     if (rule.ahead != Visibility::kAll) seen = seen.logical_and(distance >= -rule.ahead);
-    return rule.self ? seen : seen.logical_and(distance != 0);
+    return rule.apart > 0 ? seen.logical_and(distance.abs() >= rule.apart) : seen;
   }
   // Of visible pairs; -infinity for others. [B, H, U, query_block, S key_block].
   Tensor scores(const Tensor& queries, const Tensor& keys, const Tensor& bias, int64_t n,
@@ -88,6 +89,7 @@ struct Plan : BlockRule {
     const auto type = queries.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
     auto s = queries.matmul(keys.transpose(-2, -1)).to(type);
     if (bias.defined()) s = s + bias;
+    if (visibility.key_bias.defined()) s = s + of_keys(visibility.key_bias).to(type);
     return s.masked_fill_(visible(n, m).logical_not(), -std::numeric_limits<double>::infinity());
   }
   // 1 / (1 - rate) where a weight stays, 0 where not; undefined when none is dropped.

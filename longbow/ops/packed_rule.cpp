@@ -11,17 +11,17 @@ PackedRule packed(const BlockRule& rule) {
   OptionalTensors tensors;
   for (const auto& tensor :
        {pairs.columns, visibility.keep, visibility.query_positions, visibility.key_positions,
-        visibility.query_groups, visibility.key_groups, dropped.key})
+        visibility.query_groups, visibility.key_groups, visibility.key_bias, dropped.key})
     tensors.push_back(tensor.defined() ? std::optional(tensor) : std::nullopt);
   return {tensors,
-          {pairs.query_block, pairs.key_block, visibility.back, visibility.ahead, visibility.self,
+          {pairs.query_block, pairs.key_block, visibility.back, visibility.ahead, visibility.apart,
            static_cast<int64_t>(dropped.site)},
           dropped.rate};
 }
 
 BlockRule unpacked(const OptionalTensors& tensors, at::IntArrayRef numbers, double rate) {
-  TORCH_CHECK(tensors.size() == 7 && numbers.size() == 6, "block_softmax: a rule of ",
-              tensors.size(), " tensors and ", numbers.size(), " numbers, but needs 7 and 6");
+  TORCH_CHECK(tensors.size() == 8 && numbers.size() == 6, "block_softmax: a rule of ",
+              tensors.size(), " tensors and ", numbers.size(), " numbers, but needs 8 and 6");
   const auto at = [&](size_t i) {
     const std::optional<Tensor> tensor = tensors[i];
     return tensor.value_or(Tensor());
@@ -29,13 +29,14 @@ BlockRule unpacked(const OptionalTensors& tensors, at::IntArrayRef numbers, doub
   return {.pairs = {numbers[0], numbers[1], at(0)},
           .visibility = {.back = numbers[2],
                          .ahead = numbers[3],
-                         .self = numbers[4] != 0,
+                         .apart = numbers[4],
                          .keep = at(1),
                          .query_positions = at(2),
                          .key_positions = at(3),
                          .query_groups = at(4),
-                         .key_groups = at(5)},
-          .dropped = {at(6), static_cast<uint64_t>(numbers[5]), rate}};
+                         .key_groups = at(5),
+                         .key_bias = at(6)},
+          .dropped = {at(7), static_cast<uint64_t>(numbers[5]), rate}};
 }
 
 }  // namespace longbow

@@ -12,7 +12,7 @@ namespace longbow {
 using OptionalTensors = c10::List<std::optional<at::Tensor>>;
 struct PackedRule {
   OptionalTensors tensors;       // columns, keep, positions, groups, the key of what is dropped
-  std::vector<int64_t> numbers;  // query_block, key_block, back, ahead, self, site
+  std::vector<int64_t> numbers;  // query_block, key_block, back, ahead, apart, site
   double rate;
 };
 PackedRule packed(const BlockRule& rule);

@@ -77,7 +77,7 @@ Results results(const Problem& p, at::ScalarType rounded, at::ScalarType compute
   pairs.columns = there(pairs.columns);
   auto rule = p.visibility;
   for (auto* x : {&rule.keep, &rule.query_positions, &rule.key_positions, &rule.query_groups,
-                  &rule.key_groups})
+                  &rule.key_groups, &rule.key_bias})
     *x = there(*x);
   auto dropped = p.dropped;
   dropped.key = there(dropped.key);
@@ -161,8 +161,8 @@ TEST(BlockSoftmaxCuda, HidesByPosition) {
                                       {0, 100},
                                       {100, -1},
                                       {70, Visibility::kAll}})
-      for (const bool self : {true, false}) {
-        p.visibility = {.back = back, .ahead = ahead, .self = self};
+      for (const int64_t apart : {0, 1, 20}) {
+        p.visibility = {.back = back, .ahead = ahead, .apart = apart};
         expect_equal(p, c10::str("blocks of ", block, ", ", back, " back, ", ahead, " ahead"));
       }
   }
@@ -170,7 +170,7 @@ TEST(BlockSoftmaxCuda, HidesByPosition) {
 
 TEST(BlockSoftmaxCuda, HidesByGroupAndKey) {
   Problem p({150, 140, 40, 25}, 3);
-  p.visibility = {.back = 4, .ahead = 6, .self = false};
+  p.visibility = {.back = 4, .ahead = 6, .apart = 2};
   p.visibility.query_positions = numbers({1, kHeads, 150}, 20, 8);
   p.visibility.key_positions = numbers({kBatch, 1, 140}, 20, 9);
   expect_equal(p, "positions that are given");
@@ -197,6 +197,21 @@ TEST(BlockSoftmaxCuda, AddsABias) {
     expect_equal(p, c10::str("bias of ", b, " and ", h));
     p.visibility = {.back = 10, .keep = numbers({kBatch, 1, 90}, 4, 12) > 0};
     expect_equal(p, c10::str("bias of ", b, " and ", h, ", hidden keys"));
+  }
+}
+
+TEST(BlockSoftmaxCuda, AddsABiasOfKeys) {
+  for (const int64_t block : {16, 30}) {
+    Problem p({100, 90, block, block, 64, 64}, 2);
+    p.visibility.key_bias = random_normal({kBatch, 1, 90}, 14).to(at::kFloat);
+    expect_equal(p, c10::str("blocks of ", block));
+    p.visibility.apart = 2;
+    p.visibility.query_positions = at::arange(100).floor_divide(8).view({1, 1, 100});
+    p.visibility.key_positions = at::arange(90).floor_divide(8).view({1, 1, 90});
+    p.visibility.keep = numbers({kBatch, 1, 90}, 4, 12) > 0;
+    expect_equal(p, c10::str("blocks of ", block, ", some hidden"));
+    p.bias = random_normal(p.weights(), 13);
+    expect_equal(p, c10::str("blocks of ", block, ", beside a bias of pairs"));
   }
 }
 

@@ -48,8 +48,10 @@ Dense dense(const Problem& p, int64_t batch, int64_t heads) {
             if (at_or(v.query_groups, b, h, i, 0) != at_or(v.key_groups, b, h, j, 0)) continue;
             const int64_t distance =
                 at_or(v.query_positions, b, h, i, i) - at_or(v.key_positions, b, h, j, j);
-            if (distance > v.back || -distance > v.ahead || (distance == 0 && !v.self)) continue;
+            if (distance > v.back || -distance > v.ahead || std::abs(distance) < v.apart) continue;
             times[b][h][i][j] += 1;
+            if (v.key_bias.defined())
+              bias[b][h][i][j] = v.key_bias[b % v.key_bias.size(0)][h % v.key_bias.size(1)][j];
             if (p.bias.defined())
               bias[b][h][i][j] = p.bias[b % p.bias.size(0)][h % p.bias.size(1)][u]
                                        [i % p.pairs.query_block][s * p.pairs.key_block + o];
@@ -103,11 +105,11 @@ TEST(BlockSoftmax, IsSoftmaxOverTheListedPairs) {
 TEST(BlockSoftmax, HidesByPosition) {
   Problem p = {.pairs = {5, 4, some_columns(2, 3, 5, 8)}};
   for (const auto& [back, ahead] : {std::pair{3, 2}, {0, 100}, {100, -1}, {7, 0}})
-    for (const bool self : {true, false}) {
-      p.visibility = {.back = back, .ahead = ahead, .self = self};
+    for (const int64_t apart : {0, 1, 3}) {
+      p.visibility = {.back = back, .ahead = ahead, .apart = apart};
       expect_equal(p, std::to_string(back) + " " + std::to_string(ahead));
     }
-  p.visibility = {.back = 4, .ahead = 6, .self = false};
+  p.visibility = {.back = 4, .ahead = 6, .apart = 1};
   p.visibility.query_positions = numbers({1, 3, p.queries}, 20, 5);
   p.visibility.key_positions = numbers({2, 1, p.keys}, 20, 6);
   expect_equal(p, "positions that are given");
@@ -115,6 +117,8 @@ TEST(BlockSoftmax, HidesByPosition) {
   p.visibility.key_groups = numbers({2, 3, p.keys}, 3, 8);
   p.visibility.keep = numbers({2, 1, p.keys}, 4, 9) > 0;
   expect_equal(p, "groups and hidden keys");
+  p.visibility.key_bias = random_normal({2, 1, p.keys}, 10);
+  expect_equal(p, "keys of different weight");
 }
 
 TEST(BlockSoftmax, HasTheGradientsOfTheFormula) {

@@ -11,20 +11,24 @@ namespace {
 using at::Tensor;
 
 // Results and gradients for numbers that were rounded to a type.
-std::vector<Tensor> joined(at::IntArrayRef shape, at::ScalarType rounded, at::ScalarType computed,
-                           at::Device device) {
-  auto rows = shape.vec();
+std::vector<Tensor> joined(at::IntArrayRef shape, int64_t spread, at::ScalarType rounded,
+                           at::ScalarType computed, at::Device device) {
+  auto rows = shape.vec(), others = shape.vec();
+  others[2] = (shape[2] + spread - 1) / spread + (spread > 1 ? 1 : 0);
   rows.back() = 1;
+  auto other_rows = others;
+  other_rows.back() = 1;
   const auto rounds = [&](const Tensor& x) { return x.to(rounded).to(device, computed); };
-  const auto sums = [&](uint64_t seed) {  // some parts saw nothing
-    const auto x = random_normal(rows, seed);
+  const auto sums = [&](at::IntArrayRef of, uint64_t seed) {  // some parts saw nothing
+    const auto x = random_normal(of, seed);
     return x.masked_fill(x > 1, -INFINITY)
         .to(device, computed == at::kDouble ? at::kDouble : at::kFloat)
         .requires_grad_();
   };
   const auto a = rounds(random_normal(shape, 1)).requires_grad_(),
-             b = rounds(random_normal(shape, 2)).requires_grad_(), log_a = sums(3), log_b = sums(4);
-  const auto y = join_softmax({a, log_a}, {b, log_b});
+             b = rounds(random_normal(others, 2)).requires_grad_(), log_a = sums(rows, 3),
+             log_b = sums(other_rows, 4);
+  const auto y = join_softmax({a, log_a}, {b, log_b}, spread);
   auto found = torch::autograd::grad(
       {y.out, y.log_sum}, {a, log_a, b, log_b},
       {rounds(random_normal(shape, 5)), random_normal(rows, 6).to(log_a.options())});
@@ -36,11 +40,11 @@ std::vector<Tensor> joined(at::IntArrayRef shape, at::ScalarType rounded, at::Sc
 TEST(JoinSoftmaxCuda, IsTheFormulaForAllWidthsAndTypes) {
   for (const auto& [type, error] : {std::pair{at::kBFloat16, 8e-3}, {at::kHalf, 1e-3}})
     for (const int64_t width : {8, 24, 64, 128, 256, 12, 264})
-      for (const int64_t tokens : {1, 7, 100}) {
-        SCOPED_TRACE(c10::str(tokens, " x ", width, " ", type));
+      for (const auto& [tokens, spread] : {std::pair{1, 1}, {7, 1}, {100, 1}, {7, 2}, {99, 2}}) {
+        SCOPED_TRACE(c10::str(tokens, " x ", width, " ", type, ", spread by ", spread));
         const std::vector<int64_t> shape = {2, 3, tokens, width};
-        const auto got = joined(shape, type, type, at::Device("cuda:0")),
-                   want = joined(shape, type, at::kDouble, at::kCPU);
+        const auto got = joined(shape, spread, type, type, at::Device("cuda:0")),
+                   want = joined(shape, spread, type, at::kDouble, at::kCPU);
         for (size_t i = 0; i < got.size(); ++i) {
           const auto none = want[i].isneginf();
           EXPECT_TRUE(at::equal(got[i].isneginf(), none)) << i;

@@ -39,6 +39,27 @@ TEST(JoinSoftmax, IsTheSoftmaxOverBoth) {
     EXPECT_NEAR_TENSOR(got[i], want[i], tolerance(at::kDouble)) << i;
 }
 
+// A coarser part, with a row more than it needs: as if each of its rows were written out.
+TEST(JoinSoftmax, SpreadsTheRowsOfTheOtherPart) {
+  const auto a = random_normal({2, 3, 5, 4}, 1).requires_grad_(),
+             log_a = random_normal({2, 3, 5, 1}, 2).requires_grad_(),
+             b = random_normal({2, 3, 4, 4}, 3).requires_grad_(),
+             log_b = random_normal({2, 3, 4, 1}, 4).requires_grad_();
+  const auto written = [](const Tensor& x) { return x.repeat_interleave(2, 2).narrow(2, 0, 5); };
+  const auto got = join_softmax({a, log_a}, {b, log_b}, 2),
+             want = join_softmax({a, log_a}, {written(b), written(log_b)});
+  EXPECT_TRUE(at::equal(got.out, want.out));
+  EXPECT_TRUE(at::equal(got.log_sum, want.log_sum));
+  const auto slopes = [&](const SoftmaxPart& x) {
+    return torch::autograd::grad(
+        {x.out, x.log_sum}, {a, log_a, b, log_b},
+        {random_normal(x.out.sizes(), 5), random_normal(x.log_sum.sizes(), 6)});
+  };
+  const auto got_slopes = slopes(got), want_slopes = slopes(want);
+  for (size_t i = 0; i < got_slopes.size(); ++i)
+    EXPECT_NEAR_TENSOR(got_slopes[i], want_slopes[i], tolerance(at::kDouble)) << i;
+}
+
 TEST(JoinSoftmax, IsRegistered) {
   EXPECT_EQ(missing_kernels("join_softmax"), "");
   EXPECT_EQ(missing_kernels("join_softmax_backward"), "");
@@ -50,7 +71,7 @@ TEST(JoinSoftmax, NamesPartsThatDoNotFit) {
               join_softmax({x, x.narrow(2, 0, 1)}, {x.narrow(1, 0, 2), x.narrow(2, 0, 1)});
             })
                 .find("join_softmax: parts of [2, 3, 4] and [2, 3, 1], and of [2, 2, 4] and [2, 3, "
-                      "1]"),
+                      "1], each row for 1"),
             std::string::npos);
 }
 

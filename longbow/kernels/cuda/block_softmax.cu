@@ -123,11 +123,10 @@ __global__ void __launch_bounds__(kMostThreads) attend(BlockSoftmax task) {
   __shared__ Walk walk;
   __shared__ Marks<kMostWarps * kRows * 16> marks;
   T* const queries = reinterpret_cast<T*>(memory);
-  T* const keys = queries + most * kStride;  // two buffers
-  T* const values = keys + 2 * kBuffer;      // two buffers
-
   const Dropped dropped(task);
   const auto passing = keys_of(task, held);
+  T* const keys = queries + most * kStride;
+  T* const values = keys + passing.cut.buffers() * kBuffer;
   const auto width = static_cast<int>(task.width), value_width = static_cast<int>(task.value_width);
   load_rows<kWidth>(queries, place.rows<T>(task.q), task.q.token, most, width,
                     [&](int row) { return row < held.rows ? held.first + row : -1; });
@@ -135,7 +134,8 @@ __global__ void __launch_bounds__(kMostThreads) attend(BlockSoftmax task) {
   marks.fill(queries_of(task, place), held, most);
 
   const T *k = place.rows<T>(task.k), *v = place.rows<T>(task.v);
-  const float* bias = kMore ? place.of(task.bias) : nullptr;
+  const float *bias = kMore ? place.of(task.bias) : nullptr,
+              *key_bias = kMore ? place.of(task.key_bias) : nullptr;
   const WeightPlaces weights(task, held);
   mma::A q[kRows][kWidth / 16];
   Reading<T, kWidth, kRows> reading;
@@ -155,9 +155,10 @@ __global__ void __launch_bounds__(kMostThreads) attend(BlockSoftmax task) {
         mma::C s[kRows][kSlots] = {};
         add_products<T>(s, q, keys + buffer * kBuffer);
         const int64_t column = passing.cut.column(tile);
-        if (bias || !slots.all_visible())
+        if (bias || key_bias || !slots.all_visible())
           hide<true>(s, slots, 0, marks, own, passing.rule, [&](int row, int slot) {
-            return bias ? bias[weights.in_head(row) + column + slot] : 0;
+            return (bias ? bias[weights.in_head(row) + column + slot] : 0) +
+                   (key_bias ? key_bias[slots.token[slot]] : 0);
           });
         reading.weigh(s);
         if (kMore && dropped.some)
@@ -178,7 +179,7 @@ void launch(const BlockSoftmax& task, cudaStream_t stream) {
   constexpr int kRows = kRowsOf<kWidth> * 16;
   const int warps = warps_for(task.query_block, task.queries, kRows), rows = warps * kRows;
   const int64_t tiles = Held::tiles(task.queries, task.query_block, rows);
-  const size_t bytes = sizeof(T) * mma::padded(kWidth) * (rows + 4 * kTile);
+  const size_t bytes = sizeof(T) * mma::padded(kWidth) * (rows + 2 * buffers_of(task) * kTile);
   cudaFuncSetAttribute(attend<T, kWidth, kMore>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                        static_cast<int>(bytes));
   attend<T, kWidth, kMore>

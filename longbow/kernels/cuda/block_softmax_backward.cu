@@ -120,11 +120,10 @@ __global__ void __launch_bounds__(kMostThreads) query_gradient(BlockSoftmaxBackw
   __shared__ float deltas[kMost];
   T* const queries = reinterpret_cast<T*>(memory);
   T* const slopes = queries + most * kStride;  // dout
-  T* const keys = slopes + most * kStride;     // two buffers
-  T* const values = keys + 2 * kBuffer;        // two buffers
-
   const Dropped dropped(task);
   const auto passing = keys_of(task, held);
+  T* const keys = slopes + most * kStride;
+  T* const values = keys + passing.cut.buffers() * kBuffer;
   const auto width = static_cast<int>(task.width), value_width = static_cast<int>(task.value_width);
   const auto own_token = [&](int row) { return row < held.rows ? held.first + row : -1; };
   load_rows<kWidth>(queries, place.rows<T>(task.q), task.q.token, most, width, own_token);
@@ -135,7 +134,8 @@ __global__ void __launch_bounds__(kMostThreads) query_gradient(BlockSoftmaxBackw
   __syncthreads();
 
   const T *k = place.rows<T>(task.k), *v = place.rows<T>(task.v);
-  const float* bias = kMore ? place.of(task.bias) : nullptr;
+  const float *bias = kMore ? place.of(task.bias) : nullptr,
+              *key_bias = kMore ? place.of(task.key_bias) : nullptr;
   const WeightPlaces weights(task, held);
   const RowSums<kRows> sums(task, held, own, deltas);
   mma::A q[kRows][kWidth / 16], g[kRows][kWidth / 16];
@@ -157,7 +157,7 @@ __global__ void __launch_bounds__(kMostThreads) query_gradient(BlockSoftmaxBackw
         }
         fresh = false;
         const int64_t column = passing.cut.column(tile);
-        const bool hidden = bias || !slots.all_visible();
+        const bool hidden = bias || key_bias || !slots.all_visible();
 #pragma unroll 1
         for (int part = 0; part < kTile; part += 16) {
           const T *part_keys = keys + buffer * kBuffer + part * kStride,
@@ -167,7 +167,8 @@ __global__ void __launch_bounds__(kMostThreads) query_gradient(BlockSoftmaxBackw
           add_products<T>(dp, g, part_values);
           if (hidden)
             hide<true>(s, slots, part, marks, own, passing.rule, [&](int row, int slot) {
-              return bias ? bias[weights.in_head(row) + column + slot] : 0;
+              return (bias ? bias[weights.in_head(row) + column + slot] : 0) +
+                     (key_bias ? key_bias[slots.token[slot]] : 0);
             });
           sums.template differentiate<kMore>(
               s, dp, dropped, weights.in_all(own + lane / 4) + column + part + lane % 4 * 2,
@@ -287,7 +288,8 @@ __global__ void __launch_bounds__(kMostThreads, kWidth > 64 || kMore ? 2 : 3)
   const bool hides = __syncthreads_or(marks.fill(tokens, held, most));
 
   const T *q = place.rows<T>(task.q), *dout = place.rows<T>(all.dout);
-  const float* bias = kMore ? place.of(task.bias) : nullptr;
+  const float *bias = kMore ? place.of(task.bias) : nullptr,
+              *key_bias = kMore ? place.of(task.key_bias) : nullptr;
   const int64_t line = task.listed * task.key_block;
   const auto describe_more = [&](QuerySlots& slots, int slot, int token, const Cut::Place& from) {
     const int64_t query = place.both * task.queries + token;
@@ -323,7 +325,7 @@ __global__ void __launch_bounds__(kMostThreads, kWidth > 64 || kMore ? 2 : 3)
           load_left(v, values + own * kStride);
         }
         fresh = false;
-        const bool hidden = bias || hides || !slots.all_visible();
+        const bool hidden = bias || key_bias || hides || !slots.all_visible();
 #pragma unroll 1
         for (int part = 0; part < kTile; part += 16) {
           const T *part_queries = queries + buffer * kBuffer + part * kStride,
@@ -333,7 +335,8 @@ __global__ void __launch_bounds__(kMostThreads, kWidth > 64 || kMore ? 2 : 3)
           add_products<T>(dp, v, part_slopes);
           if (hidden)
             hide<false>(s, slots, part, marks, own, passing.rule, [&](int row, int slot) {
-              return bias ? bias[of_queries[stage].line[slot] + row] : 0;
+              return (bias ? bias[of_queries[stage].line[slot] + row] : 0) +
+                     (key_bias ? key_bias[held.first + row] : 0);
             });
           differentiate<kMore>(s, dp, of_queries[stage], part, dropped,
                                place.both * task.blocks * task.query_block * line + own + lane / 4);
@@ -363,23 +366,23 @@ template <class T, int kWidth, bool kMore>
 void launch(const BlockSoftmaxBackward& all, cudaStream_t stream) {
   const auto& task = all.past;
   const int64_t heads = task.batch * task.heads;
-  const auto bytes = [](int rows) {
-    return static_cast<int>(sizeof(T)) * mma::padded(kWidth) * (2 * rows + 4 * kTile);
+  const auto bytes = [](int rows, int buffers) {
+    return static_cast<int>(sizeof(T)) * mma::padded(kWidth) * (2 * rows + 2 * buffers * kTile);
   };
   constexpr int kRows = kRowsOf<kWidth> * 16;
   const int warps = warps_for(task.query_block, task.queries, kRows), rows = warps * kRows;
   const int64_t tiles = heads * Held::tiles(task.queries, task.query_block, rows);
   cudaFuncSetAttribute(query_gradient<T, kWidth, kMore>,
-                       cudaFuncAttributeMaxDynamicSharedMemorySize, bytes(rows));
+                       cudaFuncAttributeMaxDynamicSharedMemorySize, bytes(rows, 2));
   query_gradient<T, kWidth, kMore>
-      <<<static_cast<unsigned>(tiles), warps * 32, bytes(rows), stream>>>(all);
+      <<<static_cast<unsigned>(tiles), warps * 32, bytes(rows, buffers_of(task)), stream>>>(all);
 
   const int key_warps = warps_for(task.key_block, task.keys, 16), key_rows = key_warps * 16;
   const int64_t key_tiles = heads * Held::tiles(task.keys, task.key_block, key_rows);
   const dim3 grid(static_cast<unsigned>(key_tiles), static_cast<unsigned>(all.parts));
   cudaFuncSetAttribute(key_gradient<T, kWidth, kMore>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                       bytes(key_rows));
-  key_gradient<T, kWidth, kMore><<<grid, key_warps * 32, bytes(key_rows), stream>>>(all);
+                       bytes(key_rows, 2));
+  key_gradient<T, kWidth, kMore><<<grid, key_warps * 32, bytes(key_rows, 2), stream>>>(all);
 }
 
 }  // namespace

@@ -58,8 +58,8 @@ struct Held {
 
 // Visibility in 32 bits.
 struct Rule {
-  int back, ahead;
-  bool self, free, by_index, grouped;
+  int back, ahead, apart;
+  bool free, by_index, grouped;
 
   static __device__ int clamped(int64_t x) {
     return x > INT_MAX ? INT_MAX : x < -INT_MAX ? -INT_MAX : static_cast<int>(x);
@@ -67,14 +67,14 @@ struct Rule {
   __device__ explicit Rule(const BlockSoftmax& task)
       : back(clamped(task.back)),
         ahead(clamped(task.ahead)),
-        self(task.self),
-        free(back == INT_MAX && ahead == INT_MAX && self),
+        apart(clamped(task.apart)),
+        free(back == INT_MAX && ahead == INT_MAX && apart <= 0),
         by_index(!task.query_positions.data && !task.key_positions.data),
         grouped(task.query_groups.data) {}
 
   __device__ bool sees(int i, int j) const {
     const int distance = i - j;
-    return distance <= back && distance >= -ahead && (self || distance != 0);
+    return distance <= back && distance >= -ahead && abs(distance) >= apart;
   }
   // Some pair, or every one, of the queries i … and the keys j …, the last ones included.
   __device__ bool some(int i_first, int i_last, int j_first, int j_last) const {
@@ -83,7 +83,7 @@ struct Rule {
   __device__ bool every(int i_first, int i_last, int j_first, int j_last) const {
     if (grouped || free) return !grouped;
     return by_index && i_last - j_first <= back && i_first - j_last >= -ahead &&
-           (self || i_last < j_first || j_last < i_first);
+           (apart <= 0 || j_first - i_last >= apart || i_first - j_last >= apart);
   }
 };
 
@@ -125,12 +125,14 @@ struct Marks {
 // blocks share one.
 struct Cut {
   int entries, block, packed, each;
-  __device__ Cut(int listed, int tokens)
+  __host__ __device__ Cut(int listed, int tokens)
       : entries(listed),
         block(tokens),
         packed(tokens < kTile ? kTile / tokens : 1),
         each((tokens + kTile - 1) / kTile) {}
-  __device__ int tiles() const { return (entries + packed - 1) / packed * each; }
+  __host__ __device__ int tiles() const { return (entries + packed - 1) / packed * each; }
+  // Of which copies are made: while one tile is used, the next one arrives.
+  __host__ __device__ int buffers() const { return tiles() > 1 ? 2 : 1; }
 
   struct Place {
     int entry, offset;  // entry -1: no token
@@ -413,13 +415,19 @@ inline int warps_for(int64_t block, int64_t tokens, int rows) {
   return wanted < kMostWarps ? static_cast<int>(wanted) : kMostWarps;
 }
 
+// Of the tiles of keys that pass by queries.
+inline int buffers_of(const BlockSoftmax& task) {
+  return Cut(static_cast<int>(task.listed), static_cast<int>(task.key_block)).buffers();
+}
+
 // Calls body with the type, the widths rounded up, and whether there is a bias or something is
 // dropped, as constants.
 template <class F>
 void with_shape(const BlockSoftmax& task, const F& body) {
   const int64_t width = task.width > task.value_width ? task.width : task.value_width;
   const auto with_both = [&]<class T, int kWidth>() {
-    if (task.bias.data || task.key) return body.template operator()<T, kWidth, true>();
+    if (task.bias.data || task.key_bias.data || task.key)
+      return body.template operator()<T, kWidth, true>();
     body.template operator()<T, kWidth, false>();
   };
   const auto with_width = [&]<class T>() {

@@ -31,32 +31,35 @@ __device__ void write(T* to, const Eight& x) {
 
 // Where a thread stands: its row, the first of its numbers, and whether they exist.
 struct Place {
-  int64_t batch, head, token, sum;  // sum: the row in [B, H, tokens]
+  int64_t batch, head, token;
   int column;
   bool there;
 
-  __device__ Place(const JoinSoftmax& task, int lanes) {
+  __device__ Place(const JoinSoftmax& task, int64_t tokens, int lanes) {
     const int64_t row = (blockIdx.x * int64_t{kThreads} + threadIdx.x) / lanes;
     head = row % task.heads;
-    token = row / task.heads % task.tokens;
-    batch = row / task.heads / task.tokens;
-    sum = (batch * task.heads + head) * task.tokens + token;
+    token = row / task.heads % tokens;
+    batch = row / task.heads / tokens;
     column = static_cast<int>(threadIdx.x) % lanes * 8;
     there = batch < task.batch && column < task.width;
   }
-  template <class T>
-  __device__ const T* in(const HeadRows& x) const {
-    return static_cast<const T*>(x.data) + offset(x);
+  // The place of a token in [B, H, tokens].
+  __device__ int64_t sum(const JoinSoftmax& task, int64_t tokens, int64_t one) const {
+    return (batch * task.heads + head) * tokens + one;
   }
   template <class T>
-  __device__ T* in(const HeadResults& x) const {
-    return static_cast<T*>(x.data) + offset(x);
+  __device__ const T* in(const HeadRows& x, int64_t one) const {
+    return static_cast<const T*>(x.data) + offset(x, one);
+  }
+  template <class T>
+  __device__ T* in(const HeadResults& x, int64_t one) const {
+    return static_cast<T*>(x.data) + offset(x, one);
   }
 
  private:
   template <class Rows>
-  __device__ int64_t offset(const Rows& x) const {
-    return batch * x.batch + head * x.head + token * x.token + column;
+  __device__ int64_t offset(const Rows& x, int64_t one) const {
+    return batch * x.batch + head * x.head + one * x.token + column;
   }
 };
 
@@ -81,55 +84,70 @@ struct Shares {
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) join(JoinSoftmax task, int lanes) {
-  const Place place(task, lanes);
+  const Place place(task, task.tokens, lanes);
   if (!place.there) return;
-  const Shares share(task.log_a[place.sum], task.log_b[place.sum]);
-  const auto a = read(place.in<T>(task.a)), b = read(place.in<T>(task.b));
+  const int64_t token = place.token, other = token / task.spread;
+  const int64_t sum = place.sum(task, task.tokens, token);
+  const Shares share(task.log_a[sum], task.log_b[place.sum(task, task.other_tokens, other)]);
+  const auto a = read(place.in<T>(task.a, token)), b = read(place.in<T>(task.b, other));
   Eight y;
 #pragma unroll
   for (int i = 0; i < 8; ++i) y.value[i] = share.a * a.value[i] + share.b * b.value[i];
-  write(place.in<T>(task.out), y);
-  if (place.column == 0) task.log_sum[place.sum] = share.log_sum;
+  write(place.in<T>(task.out, token), y);
+  if (place.column == 0) task.log_sum[sum] = share.log_sum;
 }
 
+// A thread has a row of b, and with it all rows of a that meet it.
 template <class T>
 __global__ void __launch_bounds__(kThreads) join_backward(JoinSoftmaxBackward all, int lanes) {
   const auto& task = all.past;
-  const Place place(task, lanes);
-  float of_a = 0, of_b = 0;  // dout with each part
-  Shares share(-INFINITY, -INFINITY);
+  const Place place(task, task.other_tokens, lanes);
+  const int64_t other = place.token, other_sum = place.sum(task, task.other_tokens, other);
+  float log_b = -INFINITY, dlog_b = 0;
+  Eight b = {}, db = {};
   if (place.there) {
-    share = Shares(task.log_a[place.sum], task.log_b[place.sum]);
-    const auto a = read(place.in<T>(task.a)), b = read(place.in<T>(task.b)),
-               g = read(place.in<T>(all.dout));
-    Eight da, db;
+    log_b = task.log_b[other_sum];
+    b = read(place.in<T>(task.b, other));
+  }
+  for (int64_t token = other * task.spread; token < (other + 1) * task.spread; ++token) {
+    const bool there = place.there && token < task.tokens;
+    const int64_t sum = place.sum(task, task.tokens, token);
+    float of_a = 0, of_b = 0;  // dout with each part
+    Shares share(-INFINITY, -INFINITY);
+    if (there) {
+      share = Shares(task.log_a[sum], log_b);
+      const auto a = read(place.in<T>(task.a, token)), g = read(place.in<T>(all.dout, token));
+      Eight da;
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      of_a += g.value[i] * a.value[i];
-      of_b += g.value[i] * b.value[i];
-      da.value[i] = share.a * g.value[i];
-      db.value[i] = share.b * g.value[i];
+      for (int i = 0; i < 8; ++i) {
+        of_a += g.value[i] * a.value[i];
+        of_b += g.value[i] * b.value[i];
+        da.value[i] = share.a * g.value[i];
+        db.value[i] += share.b * g.value[i];
+      }
+      write(place.in<T>(all.da, token), da);
     }
-    write(place.in<T>(all.da), da);
-    write(place.in<T>(all.db), db);
+    for (int far = lanes / 2; far > 0; far /= 2) {
+      of_a += __shfl_xor_sync(0xffffffffu, of_a, far);
+      of_b += __shfl_xor_sync(0xffffffffu, of_b, far);
+    }
+    if (!there || place.column > 0) continue;
+    const float shift = all.dlog_sum[sum] - share.a * of_a - share.b * of_b;
+    all.dlog_a[sum] = share.a * (of_a + shift);
+    dlog_b += share.b * (of_b + shift);
   }
-  for (int far = lanes / 2; far > 0; far /= 2) {
-    of_a += __shfl_xor_sync(0xffffffffu, of_a, far);
-    of_b += __shfl_xor_sync(0xffffffffu, of_b, far);
-  }
-  if (!place.there || place.column > 0) return;
-  const float shift = all.dlog_sum[place.sum] - share.a * of_a - share.b * of_b;
-  all.dlog_a[place.sum] = share.a * (of_a + shift);
-  all.dlog_b[place.sum] = share.b * (of_b + shift);
+  if (!place.there) return;
+  write(place.in<T>(all.db, other), db);
+  if (place.column == 0) all.dlog_b[other_sum] = dlog_b;
 }
 
 // Threads of a row, a power of two, and how many blocks all rows need.
 struct Grid {
   int lanes = 1;
   unsigned blocks;
-  explicit Grid(const JoinSoftmax& task) {
+  Grid(const JoinSoftmax& task, int64_t tokens) {
     while (lanes * 8 < task.width) lanes *= 2;
-    const int64_t threads = task.batch * task.heads * task.tokens * lanes;
+    const int64_t threads = task.batch * task.heads * tokens * lanes;
     blocks = static_cast<unsigned>((threads + kThreads - 1) / kThreads);
   }
 };
@@ -137,7 +155,7 @@ struct Grid {
 }  // namespace
 
 void join_softmax_cuda(const JoinSoftmax& task, void* stream) noexcept {
-  const Grid grid(task);
+  const Grid grid(task, task.tokens);
   const auto on = static_cast<cudaStream_t>(stream);
   if (task.type == Element::bfloat16)
     join<__nv_bfloat16><<<grid.blocks, kThreads, 0, on>>>(task, grid.lanes);
@@ -146,7 +164,7 @@ void join_softmax_cuda(const JoinSoftmax& task, void* stream) noexcept {
 }
 
 void join_softmax_backward_cuda(const JoinSoftmaxBackward& task, void* stream) noexcept {
-  const Grid grid(task.past);
+  const Grid grid(task.past, task.past.other_tokens);
   const auto on = static_cast<cudaStream_t>(stream);
   if (task.past.type == Element::bfloat16)
     join_backward<__nv_bfloat16><<<grid.blocks, kThreads, 0, on>>>(task, grid.lanes);

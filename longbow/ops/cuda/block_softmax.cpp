@@ -39,8 +39,9 @@ Tensor dense(const Tensor& x) {
 BlockRule dense(BlockRule rule) {
   auto& [pairs, visibility, dropped] = rule;
   pairs.columns = dense(pairs.columns);
+  if (visibility.key_bias.defined()) visibility.key_bias = visibility.key_bias.to(at::kFloat);
   for (auto* x : {&visibility.keep, &visibility.query_positions, &visibility.key_positions,
-                  &visibility.query_groups, &visibility.key_groups})
+                  &visibility.query_groups, &visibility.key_groups, &visibility.key_bias})
     *x = dense(*x);
   return rule;
 }
@@ -57,7 +58,7 @@ bool fits(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
   const auto& [pairs, visibility, dropped] = rule;
   for (const auto& x :
        {pairs.columns, visibility.keep, visibility.query_positions, visibility.key_positions,
-        visibility.query_groups, visibility.key_groups, bias})
+        visibility.query_groups, visibility.key_groups, visibility.key_bias, bias})
     if (x.defined() && ((x.size(0) != 1 && x.size(0) != b) || (x.size(1) != 1 && x.size(1) != h)))
       return false;
   const int64_t blocks = pairs.columns.size(2), listed = pairs.columns.size(3);
@@ -89,12 +90,13 @@ kernels::BlockSoftmax task_of(const Tensor& q, const Tensor& k, const Tensor& v,
           .columns = per_head<int64_t>(pairs.columns),
           .back = visibility.back,
           .ahead = visibility.ahead,
-          .self = visibility.self,
+          .apart = visibility.apart,
           .keep = per_head<bool>(visibility.keep),
           .query_positions = per_head<int64_t>(visibility.query_positions),
           .key_positions = per_head<int64_t>(visibility.key_positions),
           .query_groups = per_head<int64_t>(visibility.query_groups),
           .key_groups = per_head<int64_t>(visibility.key_groups),
+          .key_bias = per_head<float>(visibility.key_bias),
           .bias = per_head<float>(bias),
           .key = dropped.rate > 0 ? dropped.key.const_data_ptr<int64_t>() : nullptr,
           .site = dropped.site,

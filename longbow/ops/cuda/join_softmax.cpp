@@ -28,12 +28,14 @@ bool fits(const Tensor& a, const Tensor& log_a, const Tensor& b, const Tensor& l
 
 // Of rows that have the kernel's form and sums without gaps; the results are set by the caller.
 kernels::JoinSoftmax task_of(const Tensor& a, const Tensor& log_a, const Tensor& b,
-                             const Tensor& log_b) {
+                             const Tensor& log_b, int64_t spread) {
   return {.type = element_of(a),
           .batch = a.size(0),
           .heads = a.size(1),
           .tokens = a.size(2),
           .width = a.size(3),
+          .other_tokens = b.size(2),
+          .spread = spread,
           .a = rows_of(a),
           .b = rows_of(b),
           .log_a = log_a.const_data_ptr<float>(),
@@ -43,16 +45,17 @@ kernels::JoinSoftmax task_of(const Tensor& a, const Tensor& log_a, const Tensor&
 }
 
 Two forward(const Tensor& given_a, const Tensor& given_log_a, const Tensor& given_b,
-            const Tensor& given_log_b) {
+            const Tensor& given_log_b, int64_t spread) {
   if (!fits(given_a, given_log_a, given_b, given_log_b)) {
-    const auto joined = join_softmax_formula({given_a, given_log_a}, {given_b, given_log_b});
+    const auto joined =
+        join_softmax_formula({given_a, given_log_a}, {given_b, given_log_b}, spread);
     return {joined.out, joined.log_sum};
   }
   const c10::cuda::CUDAGuard guard(given_a.device());
   const auto a = with_rows(given_a), b = with_rows(given_b), log_a = given_log_a.contiguous(),
              log_b = given_log_b.contiguous();
   const auto out = empty_rows(a, a.size(3)), log_sum = at::empty_like(log_a);
-  auto task = task_of(a, log_a, b, log_b);
+  auto task = task_of(a, log_a, b, log_b, spread);
   task.out = results_of(out);
   task.log_sum = log_sum.mutable_data_ptr<float>();
   kernels::join_softmax_cuda(task, c10::cuda::getCurrentCUDAStream().stream());
@@ -61,10 +64,11 @@ Two forward(const Tensor& given_a, const Tensor& given_log_a, const Tensor& give
 }
 
 Four backward(const Tensor& given_dout, const Tensor& given_dlog_sum, const Tensor& given_a,
-              const Tensor& given_log_a, const Tensor& given_b, const Tensor& given_log_b) {
+              const Tensor& given_log_a, const Tensor& given_b, const Tensor& given_log_b,
+              int64_t spread) {
   if (!fits(given_a, given_log_a, given_b, given_log_b)) {
     const auto found = join_softmax_formula_backward(
-        {given_dout, given_dlog_sum}, {given_a, given_log_a}, {given_b, given_log_b});
+        {given_dout, given_dlog_sum}, {given_a, given_log_a}, {given_b, given_log_b}, spread);
     return {found.a.out, found.a.log_sum, found.b.out, found.b.log_sum};
   }
   const c10::cuda::CUDAGuard guard(given_a.device());
@@ -73,7 +77,7 @@ Four backward(const Tensor& given_dout, const Tensor& given_dlog_sum, const Tens
              dlog_sum = given_dlog_sum.contiguous();
   const auto da = empty_rows(a, a.size(3)), db = empty_rows(b, b.size(3)),
              dlog_a = at::empty_like(log_a), dlog_b = at::empty_like(log_b);
-  kernels::join_softmax_backward_cuda({.past = task_of(a, log_a, b, log_b),
+  kernels::join_softmax_backward_cuda({.past = task_of(a, log_a, b, log_b, spread),
                                        .dout = rows_of(dout),
                                        .dlog_sum = dlog_sum.const_data_ptr<float>(),
                                        .da = results_of(da),
