@@ -12,8 +12,8 @@
 #include "longbow/attention/h1d/clusters.h"
 #include "longbow/attention/h1d/sibling_blocks.h"
 #include "longbow/attention/mechanism.h"
-#include "longbow/nn/softmax/partial_softmax.h"
-#include "longbow/nn/softmax/softmax.h"
+#include "longbow/nn/softmax/blocks.h"
+#include "longbow/ops/join_softmax.h"
 
 namespace longbow {
 namespace {
@@ -39,14 +39,6 @@ void fields(V& v, Config& c) {
   v("epsilon", c.epsilon, "siblings: added to the denominator", at_least(0));
 }
 
-// For each of the n rows one level below.
-PartialSoftmax spread(const PartialSoftmax& read, int64_t n) {
-  const auto twice = [&](const Tensor& x) {
-    return x.unsqueeze(3).expand({-1, -1, -1, 2, -1}).flatten(2, 3).narrow(2, 0, n);
-  };
-  return read.each(twice);
-}
-
 class H1d : public AttentionImpl {
  public:
   H1d(const Site& site, const Config& config)
@@ -61,18 +53,13 @@ class H1d : public AttentionImpl {
         {.decay = false});
   }
 
-  // From the coarsest level down, so that what is kept for all levels is linear in N.
   Tensor attend(const Heads& heads, Context& context) override {
-    const bool causal = context.mask.causal;
     const Heads scaled = {heads.q * scale_, heads.k, heads.v, heads.x, heads.source};
     if (config_.coverage == Coverage::siblings)
       return sibling_attention(scaled, context.mask, block_, config_.epsilon);
-    const auto levels = cluster_sums(scaled, context.mask, checked_levels(heads.k.size(2)));
-    auto read = read_level(levels.back(), static_cast<int64_t>(levels.size()) - 1, causal);
-    for (int64_t l = static_cast<int64_t>(levels.size()) - 2; l >= 0; --l) {
-      const auto& level = levels[static_cast<size_t>(l)];
-      read = spread(read, level.k.size(2)) + read_level(level, l, causal);
-    }
+    const int64_t levels = checked_levels(heads.k.size(2));
+    auto read = read_tokens(scaled, context);
+    if (levels > 1) read = joined(read, scaled, levels, context);
     return read.mean.to(heads.v.scalar_type());
   }
 
@@ -102,46 +89,59 @@ class H1d : public AttentionImpl {
     return levels;
   }
 
-  // [B, H, n, D] -> [B, H, K, W, D], filled up with zeros.
-  Tensor blocked(const Tensor& x) const {
-    const int64_t missing = (block_ - x.size(2) % block_) % block_;
-    return at::constant_pad_nd(x, {0, 0, 0, missing}).unflatten(2, {-1, block_});
+  // Level 0.
+  PartialSoftmax read_tokens(const Heads& heads, const Context& context) const {
+    const bool causal = context.mask.causal;
+    const auto pairs = near_blocks(heads.k.size(2), block_, 1, causal ? 0 : 1, heads.k.device());
+    return read_blocks(
+        heads.q, heads.k, heads.v, pairs,
+        {.ahead = causal ? 0 : Visibility::kAll, .keep = kept_keys(context.mask.keep)}, {}, context,
+        bias_of(0, 1, pairs));
   }
 
-  // For each block the blocks at the given distances: [B, H, K, distances W, D].
-  Tensor around(const Tensor& x, const std::vector<int64_t>& distances) const {
-    const auto blocks = blocked(x);
-    const auto padded = at::constant_pad_nd(blocks, {0, 0, 0, 0, 1, 1});
-    std::vector<Tensor> shifted;
-    for (const int64_t d : distances) shifted.push_back(padded.narrow(2, 1 + d, blocks.size(2)));
-    return at::cat(shifted, 3);
+  // Levels from the coarsest one down: what a cluster has read is what each of its two halves has.
+  PartialSoftmax joined(const PartialSoftmax& tokens, const Heads& heads, int64_t levels,
+                        const Context& context) const {
+    const auto coarse = coarse_levels(heads, context.mask, levels, block_);
+    const auto read = read_levels(coarse, levels, context);
+    const auto means = read.mean.split_with_sizes(coarse.rows, 2),
+               sums = read.log_sum.split_with_sizes(coarse.rows, 2);
+    SoftmaxPart below = {means.back(), sums.back()};
+    for (size_t l = means.size() - 1; l > 0; --l)
+      below = join_softmax({means[l - 1], sums[l - 1]}, below, 2);
+    const auto all = join_softmax({tokens.mean, tokens.log_sum}, below, 2);
+    return {all.out, all.log_sum};
   }
 
-  // A cluster weighs as much as it has tokens: exp(a) count = exp(a + ln count).
-  PartialSoftmax read_level(const ClusterSums& level, int64_t l, bool causal) const {
-    std::vector<int64_t> distances = {-1};
-    if (l == 0) distances.push_back(0);
-    if (!causal) distances.push_back(1);
-    const auto index = at::arange(block_, level.k.options().dtype(at::kLong));
-    std::vector<Tensor> places;
-    for (const int64_t d : distances) places.push_back(index + d * block_);
-    const auto i = index.unsqueeze(1), j = at::cat(places).unsqueeze(0);  // [W, 1], [1, S]
+  // All levels from 1 on at once: the blocks of one level are no neighbours of those of another. A
+  // cluster weighs as much as it has tokens: exp(a) count = exp(a + ln count). In halves of a
+  // block, level l - 1 has read what is at most one of its blocks away.
+  PartialSoftmax read_levels(const CoarseLevels& coarse, int64_t levels,
+                             const Context& context) const {
+    const int64_t rows = coarse.k.size(2);
+    const auto pairs = near_blocks(rows, block_, 1, context.mask.causal ? 0 : 1, coarse.k.device());
+    const auto half =
+        at::arange(rows, pairs.columns.options()).floor_divide(half_).view({1, 1, -1});
+    std::vector<Tensor> biases;
+    for (int64_t l = 1; bias_.defined() && l < levels; ++l)
+      biases.push_back(bias_of(l, coarse.rows[static_cast<size_t>(l - 1)] / block_, pairs));
+    return read_blocks(coarse.q, coarse.k, coarse.v, pairs,
+                       {.apart = 2,
+                        .keep = kept_keys(coarse.count > 0),
+                        .query_positions = half,
+                        .key_positions = half,
+                        .key_bias = coarse.count.clamp_min(1).log().unsqueeze(1)},
+                       {}, context, biases.empty() ? Tensor() : at::cat(biases, 2));
+  }
 
-    const auto count = around(level.count, distances).transpose(-2, -1);  // [B, 1, K, 1, S]
-    const auto size = level.count.clamp_min(1);
-    const auto q = blocked(causal ? level.q : level.q / size);  // [B, H, K, W, D]
-    const auto k = around(level.k / size, distances), v = around(level.v / size, distances);
-    auto scores = q.matmul(k.transpose(-2, -1)) + count.clamp_min(1).log();
-    if (bias_.defined())
-      scores = scores + bias_at(bias_.narrow(0, l, 1), (j - i).unsqueeze(0).unsqueeze(0));
-    auto visible = count > 0;
-    if (l > 0) visible = visible.logical_and(unread(i, j));
-    if (l == 0 && causal) visible = visible.logical_and(j <= i);
-    const auto read = PartialSoftmax::over(scores, visible, v);
-    const auto rows = [&](const Tensor& x) {
-      return x.flatten(2, 3).narrow(2, 0, level.k.size(2));
-    };
-    return read.each(rows);
+  // Of a level with so many blocks, [1, H, blocks, W, S W]; undefined where there is none.
+  Tensor bias_of(int64_t l, int64_t blocks, const BlockPairs& pairs) const {
+    if (!bias_.defined()) return {};
+    const int64_t listed = pairs.columns.size(3), before = pairs.columns.size(2) > 1 ? block_ : 0;
+    const auto i = at::arange(block_, pairs.columns.options()).unsqueeze(1),
+               j = at::arange(listed * block_, pairs.columns.options()).unsqueeze(0) - before;
+    const auto one = bias_at(bias_.narrow(0, l, 1), (j - i).unsqueeze(0).unsqueeze(0));
+    return one.expand({-1, -1, blocks, -1, -1});
   }
 
   // In halves of a block, level l - 1 has read what is at most one of its blocks away.

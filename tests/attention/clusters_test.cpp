@@ -23,20 +23,23 @@ Heads part(const Heads& heads, int64_t first, int64_t count) {
           heads.source.narrow(1, first, count)};
 }
 
-TEST(ClusterSums, AreOverTheRealTokensOfEachCluster) {
+TEST(CoarseLevels, AreMeansOverTheRealTokensOfEachCluster) {
   const auto heads = random_heads(7);
   const auto mask = Mask::from_lengths(at::tensor({7, 3}), 7);
-  const auto sums = cluster_sums(heads, mask, 3);
-  ASSERT_EQ(sums.size(), 3u);
-  const auto& coarse = sums[2];  // clusters of 4: tokens 0 to 3, 4 to 6
-  EXPECT_NEAR_TENSOR(coarse.k[0].select(1, 1), heads.k[0].narrow(1, 4, 3).sum(1),
-                     tolerance(at::kDouble));
-  EXPECT_NEAR_TENSOR(coarse.q[1].select(1, 0), heads.q[1].narrow(1, 0, 3).sum(1),
-                     tolerance(at::kDouble));
-  EXPECT_NEAR_TENSOR(coarse.count.squeeze(), at::tensor({4, 3, 3, 0}).view({2, 2}).to(at::kDouble),
+  const auto coarse = coarse_levels(heads, mask, 3, 2);
+  // Clusters of 2 in two blocks and an empty one; clusters of 4 in one block and an empty one.
+  ASSERT_EQ(coarse.rows, (std::vector<int64_t>{6, 4}));
+  EXPECT_NEAR_TENSOR(coarse.count,
+                     at::tensor({2, 2, 2, 1, 0, 0, 4, 3, 0, 0, 2, 1, 0, 0, 0, 0, 3, 0, 0, 0})
+                         .view({2, 10})
+                         .to(at::kDouble),
                      kExact);
-  const auto causal = cluster_sums(heads, {.causal = true}, 3);
-  EXPECT_NEAR_TENSOR(causal[2].q.select(2, 1), heads.q.select(2, 4), kExact);
+  EXPECT_NEAR_TENSOR(coarse.k[0].select(1, 7), heads.k[0].narrow(1, 4, 3).mean(1),
+                     tolerance(at::kDouble));
+  EXPECT_NEAR_TENSOR(coarse.q[1].select(1, 6), heads.q[1].narrow(1, 0, 3).mean(1),
+                     tolerance(at::kDouble));
+  const auto causal = coarse_levels(heads, {.causal = true}, 3, 2);
+  EXPECT_NEAR_TENSOR(causal.q.select(2, 7), heads.q.select(2, 4), kExact);
 }
 
 // Every complete cluster that a slot claims to hold, and the first query of each token's cluster.

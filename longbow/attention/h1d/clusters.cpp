@@ -2,30 +2,50 @@
 
 #include <ATen/ATen.h>
 
+#include <numeric>
+
+#include "longbow/ops/level_means.h"
+
 namespace longbow {
 namespace {
 
-// [B, H, n, D] -> [B, H, ceil(n / 2), D], sums of pairs.
-Tensor paired(const Tensor& x) {
-  const auto even = x.size(2) % 2 == 0 ? x : at::constant_pad_nd(x, {0, 0, 0, 1});
-  return even.unflatten(2, {-1, 2}).sum(3);
+// How many real tokens each cluster has, level after level with zeros behind each: [B or 1, T].
+Tensor counts(const Mask& mask, int64_t tokens, const std::vector<int64_t>& rows,
+              const at::TensorOptions& options) {
+  const auto real =
+      mask.keep.defined() ? mask.keep.to(options.dtype()) : at::ones({1, tokens}, options);
+  const auto total = std::accumulate(rows.begin(), rows.end(), int64_t{0});
+  return level_means(real.unsqueeze(1).unsqueeze(-1), {}, at::ones({1, total}, options), rows)
+      .flatten(1);
+}
+
+// The first tokens of the clusters instead of their means.
+Tensor first_tokens(const Tensor& x, const std::vector<int64_t>& rows) {
+  std::vector<Tensor> levels;
+  auto level = x;
+  for (const int64_t count : rows) {
+    level = level.slice(2, 0, std::nullopt, 2);
+    levels.push_back(at::constant_pad_nd(level, {0, 0, 0, count - level.size(2)}));
+  }
+  return at::cat(levels, 2);
 }
 
 }  // namespace
 
-std::vector<ClusterSums> cluster_sums(const Heads& heads, const Mask& mask, int64_t levels) {
-  const auto type = wide(heads.q);
+CoarseLevels coarse_levels(const Heads& heads, const Mask& mask, int64_t levels, int64_t block) {
+  CoarseLevels coarse;
   const int64_t n = heads.k.size(2);
-  const auto real = mask.keep.defined() ? mask.keep.to(type).unsqueeze(1).unsqueeze(-1)
-                                        : at::ones({1, 1, n, 1}, heads.k.options().dtype(type));
-  const auto of_real = [&](const Tensor& x) { return x.to(type) * real; };
-  std::vector<ClusterSums> sums = {{of_real(heads.q), of_real(heads.k), of_real(heads.v), real}};
-  for (int64_t l = 1; l < levels; ++l) {
-    const auto& fine = sums.back();
-    sums.push_back({mask.causal ? fine.q.slice(2, 0, std::nullopt, 2) : paired(fine.q),
-                    paired(fine.k), paired(fine.v), paired(fine.count)});
+  for (int64_t l = 1, clusters = n; l < levels; ++l) {
+    clusters = (clusters + 1) / 2;
+    coarse.rows.push_back(((clusters + block - 1) / block + 1) * block);
   }
-  return sums;
+  coarse.count = counts(mask, n, coarse.rows, heads.k.options().dtype(wide(heads.k)));
+  const auto share = coarse.count.clamp_min(1).reciprocal();
+  const auto means = [&](const Tensor& x) { return level_means(x, mask.keep, share, coarse.rows); };
+  coarse.q = mask.causal ? first_tokens(heads.q, coarse.rows) : means(heads.q);
+  coarse.k = means(heads.k);
+  coarse.v = means(heads.v);
+  return coarse;
 }
 
 void open_clusters(State& state, const Heads& empty, int64_t levels, int64_t slots) {

@@ -6,12 +6,15 @@
 
 namespace longbow {
 
-// Of a whole sequence: sums over the real tokens of each cluster of a level.
-struct ClusterSums {
-  Tensor q, k, v;  // [B, H, n, D], float32 at least; q is the first token's when causal
-  Tensor count;    // [B or 1, 1, n, 1] real tokens
+// Of a whole sequence: the levels 1, …, L - 1 one after another, each filled up to whole blocks of
+// W clusters and followed by an empty block.
+struct CoarseLevels {
+  Tensor q, k, v;             // [B, H, T, D] means of the real tokens; q is the first token's when
+                              // causal
+  Tensor count;               // [B or 1, T] real tokens of a cluster, float32 at least
+  std::vector<int64_t> rows;  // T in parts
 };
-std::vector<ClusterSums> cluster_sums(const Heads& heads, const Mask& mask, int64_t levels);
+CoarseLevels coarse_levels(const Heads& heads, const Mask& mask, int64_t levels, int64_t block);
 
 // Of a growing one: of each level the last S clusters are kept, the open one among them; cluster c
 // stands in slot c mod S.
