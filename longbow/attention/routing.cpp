@@ -9,6 +9,7 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
+#include <vector>
 
 #include "longbow/attention/mechanism.h"
 #include "longbow/nn/contract/linear.h"
@@ -44,8 +45,10 @@ void fields(V& v, Config& c) {
   v("dropout", c.dropout, "rate on the attention weights", range(0, 0.99));
 }
 
+constexpr double kLeastNorm = 1e-12;
+
 Tensor unit(const Tensor& x) {
-  return x / x.norm(2, -1, true).clamp_min(1e-12);
+  return x / x.norm(2, -1, true).clamp_min(kLeastNorm);
 }
 
 // Rows [B, H, N, E] of an index [B, H, K, W] -> [B, H, K, W, E].
@@ -88,55 +91,110 @@ class Routing : public MixerImpl {
 
  protected:
   Tensor mix(const Tensor& x, Context& context) override {
-    const auto type = wide(x);
-    const auto split = [&](const Linear& layer) { return split_heads(layer(x), heads_).to(type); };
-    const auto q = split(*query_), k = config_.shared ? unit(q) : split(*key_), v = split(*value_);
+    std::vector<const Linear*> layers = {query_.get()};
+    if (key_) layers.push_back(key_.get());
+    layers.push_back(value_.get());
+    const auto rows = project_together(x, layers);
+    const auto q = split_heads(rows[0], heads_), v = split_heads(rows.back(), heads_),
+               k = config_.shared ? q : split_heads(rows[1], heads_);
     const auto local = [&](const Tensor& t) { return t.narrow(1, 0, config_.local_heads); };
     const auto routed = [&](const Tensor& t) { return t.narrow(1, config_.local_heads, routed_); };
     std::vector<Tensor> heads;
     if (config_.local_heads > 0) heads.push_back(nearby(local(q), local(k), local(v), context));
     heads.push_back(clustered(routed(q), routed(k), routed(v), context));
-    return (*output_)(merge_heads(at::cat(heads, 1)).to(x.scalar_type()));
+    return (*output_)(merge_heads(heads.size() > 1 ? at::cat(heads, 1) : heads[0]));
   }
 
  private:
+  // Keys are the queries themselves where they are shared; of length 1 where they are read.
+  Tensor keys_of(const Tensor& k) const {
+    return config_.shared ? unit(k.to(wide(k))).to(k.scalar_type()) : k;
+  }
+
   Tensor nearby(const Tensor& q, const Tensor& k, const Tensor& v, Context& context) const {
     const int64_t ahead = context.mask.causal ? 0 : config_.local_window;
-    return read_window({.q = q * scale_, .k = k, .v = v}, config_.local_window, ahead,
+    return read_window({.q = q * scale_, .k = keys_of(k), .v = v}, config_.local_window, ahead,
                        weighing(".local"), context)
         .mean;
   }
 
   Tensor clustered(const Tensor& q, const Tensor& k, const Tensor& v, Context& context) {
-    const auto rows_q = unit(q), rows_k = config_.shared ? rows_q : unit(k);
-    if (is_training()) learn(rows_q, path_ + ".nearest_q", context);
-    if (is_training() && !config_.shared) learn(rows_k, path_ + ".nearest_k", context);
-    const auto of_q = members(rows_q, path_ + ".members_q", context);  // [B, H, K, W]
-    const auto of_k = config_.shared ? of_q : members(rows_k, path_ + ".members_k", context);
-    auto keys = gathered(k, of_k), values = gathered(v, of_k), seen = visible(of_q, of_k, context);
-    if (config_.memory > 0) {  // before the others
+    const auto near_q = affinities(q), near_k = config_.shared ? near_q : affinities(k);
+    if (is_training()) learn(near_q, path_ + ".nearest_q", context);
+    if (is_training() && !config_.shared) learn(near_k, path_ + ".nearest_k", context);
+    const auto of_q = members(near_q, path_ + ".members_q", context);  // [B, H, K, W]
+    const auto of_k = config_.shared ? of_q : members(near_k, path_ + ".members_k", context);
+    const auto queries = gathered(q, of_q),
+               keys = keys_of(config_.shared ? queries : gathered(k, of_k)),
+               values = gathered(v, of_k);
+    const bool tiles = config_.memory > 0 || context.maps;
+    const auto y = tiles ? read_tiles(queries, keys, values, of_q, of_k, context)
+                         : read_members(queries, keys, values, of_q, of_k, context);
+    return averaged(y, of_q, q.size(2)).to(v.scalar_type());
+  }
+
+  // Clusters are blocks. A token that sees no other reads itself where it is its own key.
+  Tensor read_members(const Tensor& queries, const Tensor& keys, const Tensor& values,
+                      const Tensor& of_q, const Tensor& of_k, Context& context) const {
+    const int64_t clusters = of_q.size(2), count = of_q.size(3);
+    const auto flat = [](const Tensor& x) { return x.flatten(2, 3); };
+    const BlockPairs pairs = {count, count,
+                              at::arange(clusters, of_q.options()).view({1, 1, clusters, 1})};
+    Visibility seen = {.ahead = context.mask.causal ? 0 : Visibility::kAll,
+                       .apart = config_.shared ? 1 : 0,
+                       .query_positions = flat(of_q),
+                       .key_positions = flat(of_k)};
+    if (context.mask.keep.defined()) seen.keep = flat(kept(of_k, context));
+    const auto read = read_blocks(flat(queries) * scale_, flat(keys), flat(values), pairs, seen,
+                                  weighing(""), context);
+    const auto y = config_.shared ? at::where(read.saw(), read.mean, flat(values)) : read.mean;
+    return y.unflatten(2, {clusters, count});
+  }
+
+  // The same with all weights, for those who look at them or read learned keys before the others.
+  Tensor read_tiles(const Tensor& queries, Tensor keys, Tensor values, const Tensor& of_q,
+                    const Tensor& of_k, Context& context) const {
+    auto seen = visible(of_q, of_k, context);
+    if (config_.memory > 0) {
       keys = at::cat({slots(memory_key_, keys), keys}, 3);
       values = at::cat({slots(memory_value_, values), values}, 3);
       seen = at::constant_pad_nd(seen, {config_.memory, 0}, 1);
     }
-    const auto y =
-        softmax_read(gathered(q, of_q) * scale_, keys, values, seen, weighing(""), context);
-    return averaged(y, of_q, q.size(2));
+    return softmax_read(queries * scale_, keys, values, seen, weighing(""), context);
+  }
+
+  // Rows beside the centroids, with gradients.
+  struct Affinities {
+    Tensor inverse;  // [B, H, N, 1], 1 / |x|
+    Tensor square;   // [B, H, N], |u|^2
+    Tensor cosines;  // [B, H, N, K], u . mu from -1 to 1
+    Tensor rows;     // [B, H, N, D]; all in float32 at least
+  };
+  Affinities affinities(const Tensor& x) const {
+    const auto rows = x.to(wide(x));
+    const auto norm = rows.norm(2, -1, true), inverse = norm.clamp_min(kLeastNorm).reciprocal();
+    // One product for a head: the rows of all sequences follow each other.
+    const auto products =
+        rows.transpose(0, 1).flatten(1, 2).bmm(centroids_.to(rows.scalar_type()).transpose(-2, -1));
+    return {inverse, (norm * inverse).square().squeeze(-1),
+            products.unflatten(1, {x.size(0), -1}).transpose(0, 1) * inverse, rows};
   }
 
   // Members in the order of time. Padded tokens come after all others.
-  Tensor members(const Tensor& rows, const std::string& site, const Context& context) const {
+  Tensor members(const Affinities& near, const std::string& site, const Context& context) const {
     return context.pick(site, [&] {
       const at::NoGradGuard constant;
-      auto affinity = affinities(rows).transpose(-2, -1);  // [B, H, K, N]
+      auto affinity = near.cosines.transpose(-2, -1);  // [B, H, K, N]
       if (context.mask.keep.defined())
         affinity = affinity.masked_fill(visible_keys(context.mask.keep).logical_not(), -2);
-      const int64_t count = std::min(config_.window, rows.size(2));
+      const int64_t count = std::min(config_.window, affinity.size(3));
       return std::get<0>(std::get<1>(affinity.topk(count, -1, true, /*sorted=*/false)).sort(-1));
     });
   }
-  Tensor affinities(const Tensor& rows) const {  // [B, H, N, K], from -1 to 1
-    return rows.matmul(centroids_.to(rows.scalar_type()).transpose(-2, -1));
+  // Which members are real, [B, H, K, W].
+  static Tensor kept(const Tensor& of_k, const Context& context) {
+    const auto keep = context.mask.keep.unsqueeze(1).expand({-1, of_k.size(1), -1});
+    return keep.gather(2, of_k.flatten(2)).view_as(of_k);
   }
 
   // [B, H, K, W, W]: real keys, no later ones when causal, and not the token itself where shared,
@@ -144,10 +202,7 @@ class Routing : public MixerImpl {
   Tensor visible(const Tensor& of_q, const Tensor& of_k, const Context& context) const {
     const auto i = of_q.unsqueeze(-1), j = of_k.unsqueeze(-2);
     auto seen = at::ones_like(j, j.options().dtype(at::kBool));
-    if (context.mask.keep.defined()) {
-      const auto keep = context.mask.keep.unsqueeze(1).expand({-1, of_k.size(1), -1});
-      seen = keep.gather(2, of_k.flatten(2)).view_as(j);
-    }
+    if (context.mask.keep.defined()) seen = kept(of_k, context).unsqueeze(-2);
     if (context.mask.causal) seen = seen.logical_and(j <= i);
     if (!config_.shared) return seen.expand({-1, -1, -1, of_q.size(3), -1});
     const auto others = seen.logical_and(i != j);
@@ -159,40 +214,55 @@ class Routing : public MixerImpl {
     return memory.to(like.scalar_type()).unsqueeze(0).expand({like.size(0), -1, -1, -1, -1});
   }
 
-  // Every token's mean over its clusters: [B, H, K, W, D] -> [B, H, N, D].
+  // Every token's mean over its clusters: [B, H, K, W, D] -> [B, H, N, D], float32 at least.
   Tensor averaged(const Tensor& y, const Tensor& of_q, int64_t tokens) const {
-    const auto index = of_q.flatten(2).unsqueeze(-1);  // [B, H, K W, 1]
-    const auto sum = at::zeros({y.size(0), y.size(1), tokens, y.size(4)}, y.options())
-                         .scatter_add(2, index.expand({-1, -1, -1, y.size(4)}), y.flatten(2, 3));
-    const auto count = at::zeros({y.size(0), y.size(1), tokens, 1}, y.options())
-                           .scatter_add(2, index, at::ones_like(index, y.options()));
-    return sum / (config_.epsilon > 0 ? count + config_.epsilon : count.clamp_min(1));
+    const auto index = of_q.flatten(2);  // [B, H, K W]
+    const auto options = y.options().dtype(wide(y));
+    const auto count = at::zeros({y.size(0), y.size(1), tokens}, options)
+                           .scatter_add(2, index, at::ones_like(index, options));
+    const auto share =
+        (config_.epsilon > 0 ? count + config_.epsilon : count.clamp_min(1)).reciprocal();
+    const auto parts = y.flatten(2, 3) * share.gather(2, index).unsqueeze(-1);
+    return at::zeros({y.size(0), y.size(1), tokens, y.size(4)}, options)
+        .scatter_add(2, index.unsqueeze(-1).expand_as(parts), parts);
   }
 
   // What a training step learns of unit rows: the sums near each centroid, and the loss that draws
-  // rows towards them. A second run for the backward pass adds no sums.
-  void learn(const Tensor& rows, const std::string& site, Context& context) {
+  // rows towards them, |u - mu|^2 = |u|^2 + |mu|^2 - 2 u . mu. A second run for the backward pass
+  // adds no sums.
+  void learn(const Affinities& near, const std::string& site, Context& context) {
     const auto& keep = context.mask.keep;
     const auto nearest =
-        context.pick(site, [&] { return affinities(rows.detach()).argmax(-1); });  // [B, H, N]
-    auto real = at::ones_like(nearest, rows.options());
+        context.pick(site, [&] { return near.cosines.detach().argmax(-1); });  // [B, H, N]
+    auto real = at::ones_like(nearest, near.rows.options());
     if (keep.defined()) real = real * keep.unsqueeze(1).to(real.scalar_type());
     if (!context.recomputing) {
       const at::NoGradGuard constant;
       const auto each = at::arange(config_.clusters, nearest.options());
-      const auto member =
-          (nearest.unsqueeze(-1) == each).to(rows.scalar_type()) * real.unsqueeze(-1);
-      nearest_.add_(
-          at::einsum("bhnk,bhnd->hkd", {member, rows.detach()}).to(nearest_.scalar_type()));
+      const auto member = (nearest.unsqueeze(-1) == each).to(real.scalar_type()) *
+                          (real.unsqueeze(-1) * near.inverse);
+      nearest_.add_(sum_by_cluster(member, near.rows.detach()).to(nearest_.scalar_type()));
     }
     if (config_.commitment == 0) return;
-    const auto centroid = centroids_.to(rows.scalar_type())
-                              .unsqueeze(0)
-                              .expand({rows.size(0), -1, -1, -1})
-                              .gather(2, nearest.unsqueeze(-1).expand_as(rows));
-    const auto distance =
-        ((rows - centroid).square().sum(-1) * real).sum() / real.sum().clamp_min(1);
-    context.add_loss(config_.commitment * distance);
+    const auto lengths = centroids_.to(real.scalar_type())
+                             .square()
+                             .sum(-1)
+                             .unsqueeze(0)
+                             .expand({nearest.size(0), -1, -1});  // [B, H, K]
+    const auto cosine = near.cosines.gather(3, nearest.unsqueeze(-1)).squeeze(-1);
+    const auto distance = near.square + lengths.gather(2, nearest) - 2 * cosine;
+    context.add_loss(config_.commitment * (distance * real).sum() / real.sum().clamp_min(1));
+  }
+
+  // member [B, H, N, K], rows [B, H, N, D] -> [H, K, D]. Many short sums, which are then added up:
+  // few long ones would leave most of a GPU idle.
+  static Tensor sum_by_cluster(const Tensor& member, const Tensor& rows) {
+    constexpr int64_t kPiece = 256;
+    const int64_t missing = (kPiece - rows.size(2) % kPiece) % kPiece;
+    const auto pieces = [&](const Tensor& x) {  // [B, H, pieces, kPiece, ..]
+      return at::constant_pad_nd(x, {0, 0, 0, missing}).unflatten(2, {-1, kPiece});
+    };
+    return pieces(member).transpose(-2, -1).matmul(pieces(rows)).sum(at::IntArrayRef({0, 2}));
   }
 
   Weighing weighing(const std::string& name) const {

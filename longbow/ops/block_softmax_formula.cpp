@@ -2,8 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
-
 #include "longbow/ops/philox.h"
 
 namespace longbow {
@@ -34,8 +32,8 @@ struct Listed {
   // [b', h', M, D] -> [b', h', U, S block, D]; b' and h' are 1 or those of the columns, or the
   // columns have 1.
   Tensor gathered(const Tensor& x) const {
-    const int64_t b = std::max(x.size(0), columns.size(0)),
-                  h = std::max(x.size(1), columns.size(1));
+    const auto common = [&](int64_t d) { return x.size(d) == 1 ? columns.size(d) : x.size(d); };
+    const int64_t b = common(0), h = common(1);
     const auto blocks = in_blocks(x.expand({b, h, -1, -1}), block);
     return blocks.flatten(0, 2)
         .index_select(0, rows(b, h, blocks.size(2)))

@@ -190,6 +190,12 @@ TEST(BlockSoftmax, DropsWeights) {
                      tolerance(at::kDouble));
 }
 
+TEST(BlockSoftmax, TakesNoHeads) {
+  const auto x = at::zeros({2, 0, 6, 2});
+  const auto got = block_softmax(x, x, x, {3, 3, at::zeros({1, 1, 2, 1}, at::kLong)});
+  EXPECT_EQ(got.out.sizes(), x.sizes());
+}
+
 TEST(BlockSoftmax, IsRegistered) {
   EXPECT_EQ(missing_kernels("block_softmax"), "");
   EXPECT_EQ(missing_kernels("block_softmax_backward"), "");
