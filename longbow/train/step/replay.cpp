@@ -3,6 +3,7 @@
 #ifdef LONGBOW_CUDA
 #include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
@@ -42,6 +43,9 @@ class Graphs : public Replay {
       body();
       return;
     }
+    // What the first run left in the cache is of no use to the graph, which has a pool of its own,
+    // and nothing can be released while it is captured.
+    c10::cuda::CUDACachingAllocator::emptyCache();
     auto graph = std::make_unique<at::cuda::CUDAGraph>();
     // Loader threads may pin memory meanwhile.
     graph->capture_begin(pool_, cudaStreamCaptureModeThreadLocal);
