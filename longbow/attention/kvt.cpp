@@ -4,7 +4,8 @@
 //   keys).
 // The choice T_i is a constant to the gradient. Exact when k >= M; k = 1 reads the best key alone.
 // Keys are ordered by larger score, then by smaller index; the last one of T_i, its border, says
-// all about T_i: a first pass over whole rows of scores finds it, a second one reads up to it.
+// all about T_i: a first pass over whole rows of scores finds it, a second one reads up to it. On a
+// GPU kernels do both without writing scores (ops/pair_product.h).
 #include <ATen/ATen.h>
 
 #include <limits>
@@ -37,6 +38,7 @@ void fields(V& v, Config& c) {
 }
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kRounding = 1e-9;  // 0.1 x 30 is 3, not a little more
 
 // Room for some numbers beside each query of a tile, shared by all tiles.
 class Room {
@@ -100,8 +102,6 @@ class Choosing {
     return counts_(t).copy_(flags).sum({2}, true, at::kInt).to(at::kLong);
   }
 
-  static constexpr double kRounding = 1e-9;  // 0.1 x 30 is 3, not a little more
-
   const Config& config_;
   Tensor border_;
   Room flags_, counts_, values_, places_;
@@ -130,7 +130,17 @@ class Kvt : public AllPairs {
   // all. Otherwise the scores may be others, and the members are kept.
   Tensor attend(const Heads& heads, Context& context) override {
     const auto seen = Seen::by(context.mask);
-    if (!context.choices || is_training())
+    const auto sight = seen.sight(scale_);
+    const bool replays = context.choices && !is_training();
+    if (!replays && !context.maps && !drops() && sight &&
+        has_pair_kernel(heads.q, heads.k, heads.v)) {
+      const auto top = context.pick(path_ + ".top", [&] {
+        return top_keys(heads.q, heads.k, *sight, budgets(heads, *sight),
+                        config_.ties == Ties::threshold);
+      });
+      return top_product(heads.q, heads.k, heads.v, *sight, top).to(heads.v.scalar_type());
+    }
+    if (!replays)
       return read_up_to(context.pick(path_ + ".border", [&] { return borders(heads, seen); }),
                         heads, seen, context);
     const auto members = context.pick(path_ + ".members", [&] {
@@ -145,6 +155,22 @@ class Kvt : public AllPairs {
   }
 
  private:
+  // How many keys each query may keep: [1 or B, N] int32.
+  Tensor budgets(const Heads& heads, const PairSight& sight) const {
+    const int64_t n = heads.q.size(2), m = heads.k.size(2);
+    const auto options = heads.q.options().dtype(at::kInt);
+    if (config_.k_ratio == 0) return at::full({1, n}, std::min(config_.k, m), options);
+    auto seen = sight.keep.defined() ? sight.keep.to(at::kDouble)
+                                     : at::ones({1, m}, options.dtype(at::kDouble));
+    if (sight.causal) {  // up to key i + (M - N), of which there may be none
+      const auto last = at::arange(m - n, m, options.dtype(at::kLong));
+      seen = at::constant_pad_nd(seen.cumsum(1), {1, 0}).index_select(1, last.add_(1).clamp_min(0));
+    } else {
+      seen = seen.sum(1, true).expand({-1, n});
+    }
+    return (seen * config_.k_ratio - kRounding).ceil().clamp(1, m).to(at::kInt);
+  }
+
   // The last key of each query's choice: [B, H, N] int64.
   Tensor borders(const Heads& heads, const Seen& seen) const {
     const auto tiling = Tiling::of_rows(heads.k.size(2));

@@ -4,7 +4,8 @@
 //   h_i = sum_j relu(q_i . k_j / sqrt D) v_j,   o_i = gain * h_i / sqrt(mean_c h_ic^2 + eps),
 // times sigmoid(gate * h_i) in the gated form (ReLA-g). A query whose scores are all negative reads
 // zero. Without a row sum, tiles of weights need nothing from each other: `tiled` keeps one of them
-// and computes it again in the backward pass, `naive` is the formula as it stands.
+// and computes it again in the backward pass, on a GPU by kernels; `naive` is the formula as it
+// stands.
 #include <ATen/ATen.h>
 
 #include "longbow/attention/mechanism.h"
@@ -53,6 +54,10 @@ class ReLA : public AllPairs {
  protected:
   // Sums over keys are unbounded, so scores and sums are float32 at least.
   Tensor read(const Heads& heads, const Seen& seen, Context& context) override {
+    const auto sight = seen.sight(scale_);
+    if (config_.form == Form::tiled && !context.maps && !drops() && sight &&
+        has_pair_kernel(heads.q, heads.k, heads.v))
+      return normalised(relu_product(heads.q, heads.k, heads.v, *sight), heads);
     const auto q = scaled(heads.q);
     if (config_.form == Form::tiled && !context.maps)
       return normalised(tiled_relu(q, heads.k, heads.v, seen, {}, weighing(), context), heads);

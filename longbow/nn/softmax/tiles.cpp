@@ -215,6 +215,12 @@ Tensor Seen::pairs(const Heads& heads) const {
   return by_index.defined() ? visible.logical_and(by_index) : visible;
 }
 
+std::optional<PairSight> Seen::sight(double scale) const {
+  if (!visible.defined()) return PairSight{.causal = causal, .scale = scale};
+  if (visible.size(1) != 1 || visible.size(2) != 1) return std::nullopt;
+  return PairSight{.causal = causal, .keep = visible.flatten(0, 2), .scale = scale};
+}
+
 Tiling Tiling::of_rows(int64_t keys) {
   constexpr int64_t kScores = 256 * 1024;
   return {.queries = std::clamp<int64_t>(kScores / std::max<int64_t>(keys, 1), 16, 256),

@@ -3,7 +3,10 @@
 // forward nor backward. Dropped weights are a function of (seed, step, site, b, h, i, j) and of the
 // lengths N and M, so tiles of any size drop the same ones, and so does the formula with its N x M
 // weights.
+#include <optional>
+
 #include "longbow/nn/softmax/softmax.h"
+#include "longbow/ops/pair_product.h"
 
 namespace longbow {
 
@@ -15,6 +18,9 @@ struct Seen {
   static Seen by(const Mask& mask);
   // [.., N or 1, M] bool, the quadratic form; undefined = all.
   Tensor pairs(const Heads& heads) const;
+  // As kernels over all pairs take it, where queries of a sequence see the same keys but for the
+  // future.
+  std::optional<PairSight> sight(double scale) const;
 };
 
 struct Tile {
