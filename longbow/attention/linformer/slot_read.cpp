@@ -7,7 +7,9 @@
 
 #include <limits>
 
+#include "longbow/core/seed.h"
 #include "longbow/ops/differentiable.h"
+#include "longbow/ops/group_softmax.h"
 
 namespace longbow {
 namespace {
@@ -65,6 +67,45 @@ class Piece {
   Tensor x_, weights_, dropped_;
 };
 
+// The same where a kernel turns scores into weights in place.
+class KernelPiece {
+ public:
+  KernelPiece(const Tensor& x, const Tensor& keys, const Tensor& bias, const Plan& plan,
+              int64_t first)
+      : group_(keys.size(1) / plan.heads),
+        count_(std::min(plan.piece, x.size(1) - first)),
+        first_(first),
+        x_(of(x)),
+        scores_(bias.defined() ? at::baddbmm(bias, x_, keys.transpose(1, 2))
+                               : x_.bmm(keys.transpose(1, 2))) {
+    if (plan.dropout == 0) return;
+    TORCH_CHECK(plan.random.key.defined(), plan.site,
+                ": random numbers wanted, but the context has no random key");
+    dropped_ = {plan.random.key, hash_name(plan.site), plan.dropout, x.size(1), first};
+  }
+  static bool fits(const Tensor& x, const Tensor& keys, const Plan& plan) {
+    return !plan.hidden.defined() && has_group_kernel(x, keys.size(1) / plan.heads);
+  }
+
+  Tensor of(const Tensor& t) const { return t.narrow(1, first_, count_); }
+  const Tensor& x() const { return x_; }
+  // Once one of these: the weights [B, n, H R]; or they and, from their gradient, that of the
+  // scores, in its place.
+  const Tensor& weights() {
+    group_softmax_(scores_, group_, dropped_);
+    return scores_;
+  }
+  const Tensor& weights_and(Tensor& gradient) {
+    group_softmax_backward_(scores_, gradient, group_, dropped_);
+    return scores_;
+  }
+
+ private:
+  int64_t group_, count_, first_;
+  Tensor x_, scores_;
+  DroppedRows dropped_;
+};
+
 struct SlotRead : Differentiable {
   explicit SlotRead(Plan both) : plan(std::move(both)) {}
   const Plan plan;
@@ -72,7 +113,14 @@ struct SlotRead : Differentiable {
   TensorVector forward(const TensorVector& inputs) override {
     const auto &x = inputs[0], &keys = inputs[1], &bias = inputs[2], &values = inputs[3];
     auto y = at::empty({x.size(0), x.size(1), values.size(2)}, x.options());
+    const bool kernel = KernelPiece::fits(x, keys, plan);
     for (int64_t first = 0; first < x.size(1); first += plan.piece) {
+      if (kernel) {
+        KernelPiece piece(x, keys, bias, plan, first);
+        auto rows = piece.of(y);
+        at::bmm_out(rows, piece.weights(), values);
+        continue;
+      }
       const Piece piece(x, keys, bias, plan, first);
       auto rows = piece.of(y);
       at::bmm_out(rows, piece.reading(x.scalar_type()), values);
@@ -90,7 +138,18 @@ struct SlotRead : Differentiable {
     const auto dx = at::empty_like(x), dk = at::zeros(keys.sizes(), sums),
                dv = at::zeros(values.sizes(), sums);
     const auto db = bias.defined() ? at::zeros(bias.sizes(), sums) : Tensor();
+    const bool kernel = KernelPiece::fits(x, keys, plan);
     for (int64_t first = 0; first < x.size(1); first += plan.piece) {
+      if (kernel) {
+        KernelPiece piece(x, keys, bias, plan, first);
+        const auto dy = piece.of(gradients[0]);
+        auto ds = dy.bmm(values.transpose(1, 2)), rows = piece.of(dx);
+        dv.baddbmm_(piece.weights_and(ds).transpose(1, 2), dy);
+        at::bmm_out(rows, ds, keys);
+        dk.baddbmm_(ds.transpose(1, 2), piece.x());
+        if (db.defined()) db.add_(ds.sum(1, true));
+        continue;
+      }
       const Piece piece(x, keys, bias, plan, first);
       const auto dy = piece.of(gradients[0]);
       dv.add_(piece.reading(x.scalar_type()).transpose(1, 2).bmm(dy));
@@ -105,9 +164,12 @@ struct SlotRead : Differentiable {
   }
 };
 
-// As many tokens as keep their weights in a cache, or keep a GPU busy while the next are prepared.
-int64_t suitable_piece(const Tensor& x, int64_t row) {
-  const int64_t weights = x.is_cuda() ? int64_t{1} << 24 : int64_t{1} << 18;
+// As many tokens as keep their weights in a cache, on a GPU weights and their gradient; or, without
+// a kernel, as keep a GPU busy while the next are prepared.
+int64_t suitable_piece(const Tensor& x, int64_t row, bool kernel) {
+  const int64_t weights = kernel        ? int64_t{5} << 20
+                          : x.is_cuda() ? int64_t{1} << 24
+                                        : int64_t{1} << 18;
   return std::clamp<int64_t>(weights / (row * x.size(0)), 16, std::max<int64_t>(x.size(1), 16));
 }
 
@@ -118,8 +180,9 @@ Tensor read_in_pieces(const Tensor& x, const FixedSlots& slots, const Weighing& 
   Plan plan;
   plan.heads = slots.keys.size(1);
   const auto keys = slots.keys.flatten(1, 2);
-  plan.piece = slots.piece > 0 ? slots.piece : suitable_piece(x, keys.size(1));
   if (slots.visible.defined()) plan.hidden = slots.visible.logical_not().transpose(1, 2);
+  plan.piece = slots.piece > 0 ? slots.piece
+                               : suitable_piece(x, keys.size(1), KernelPiece::fits(x, keys, plan));
   plan.dropout = weighing.training ? weighing.dropout : 0;
   plan.site = weighing.path + ".dropout";
   plan.random = context.random;
