@@ -187,5 +187,20 @@ TEST(AllPairs, ExtensionsReadTheCacheAsTheForwardPassReadsAll) {
   EXPECT_NEAR_TENSOR(at::cat({first, second}, 1), (*mixer)(x, causal), tolerance(at::kFloat));
 }
 
+TEST(Seen, IsARuleOfPairsWhereQueriesSeeTheSameKeys) {
+  const auto keep = at::tensor({1, 0, 1, 1, 1, 0}).to(at::kBool).view({2, 3});
+  const auto all = Seen::by({.causal = true}).sight(0.5);
+  ASSERT_TRUE(all);
+  EXPECT_TRUE(all->causal);
+  EXPECT_FALSE(all->keep.defined());
+  EXPECT_EQ(all->scale, 0.5);
+  const auto some = Seen::by({.keep = keep}).sight(1);
+  ASSERT_TRUE(some);
+  EXPECT_FALSE(some->causal);
+  EXPECT_TRUE(at::equal(some->keep, keep));
+  EXPECT_FALSE((Seen{.visible = at::ones({2, 1, 4, 3}, at::kBool)}.sight(1)));
+  EXPECT_FALSE((Seen{.visible = at::ones({2, 5, 1, 3}, at::kBool)}.sight(1)));
+}
+
 }  // namespace
 }  // namespace longbow

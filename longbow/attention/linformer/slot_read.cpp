@@ -106,6 +106,29 @@ class KernelPiece {
   DroppedRows dropped_;
 };
 
+// sum_n a_n b_n^T over the tokens of all pieces. The result is small, so that the tokens of one
+// sequence are shared out among several sums, to keep a GPU busy.
+class TokenSums {
+ public:
+  TokenSums(at::IntArrayRef shape, const at::TensorOptions& options)
+      : alone_(shape[0] == 1),
+        parts_(at::zeros({alone_ ? kParts : shape[0], shape[1], shape[2]}, options)) {}
+
+  void add(const Tensor& a, const Tensor& b) {  // [B, n, P], [B, n, Q]
+    const bool shared = alone_ && a.size(1) % kParts == 0;
+    const auto cut = [&](const Tensor& x) {
+      return shared ? x.reshape({kParts, -1, x.size(2)}) : x;
+    };
+    parts_.narrow(0, 0, shared ? kParts : a.size(0)).baddbmm_(cut(a).transpose(1, 2), cut(b));
+  }
+  Tensor sum() const { return alone_ ? parts_.sum(0, true) : parts_; }
+
+ private:
+  static constexpr int64_t kParts = 32;
+  bool alone_;
+  Tensor parts_;
+};
+
 struct SlotRead : Differentiable {
   explicit SlotRead(Plan both) : plan(std::move(both)) {}
   const Plan plan;
@@ -135,21 +158,23 @@ struct SlotRead : Differentiable {
     const auto kept = saved();
     const auto &x = kept[0], &keys = kept[1], &bias = kept[2], &values = kept[3];
     const auto sums = x.options().dtype(wide(x));
-    const auto dx = at::empty_like(x), dk = at::zeros(keys.sizes(), sums),
-               dv = at::zeros(values.sizes(), sums);
+    const auto dx = at::empty_like(x);
     const auto db = bias.defined() ? at::zeros(bias.sizes(), sums) : Tensor();
-    const bool kernel = KernelPiece::fits(x, keys, plan);
-    for (int64_t first = 0; first < x.size(1); first += plan.piece) {
-      if (kernel) {
+    if (KernelPiece::fits(x, keys, plan)) {
+      TokenSums dk(keys.sizes(), sums), dv(values.sizes(), sums);
+      for (int64_t first = 0; first < x.size(1); first += plan.piece) {
         KernelPiece piece(x, keys, bias, plan, first);
         const auto dy = piece.of(gradients[0]);
         auto ds = dy.bmm(values.transpose(1, 2)), rows = piece.of(dx);
-        dv.baddbmm_(piece.weights_and(ds).transpose(1, 2), dy);
+        dv.add(piece.weights_and(ds), dy);
         at::bmm_out(rows, ds, keys);
-        dk.baddbmm_(ds.transpose(1, 2), piece.x());
+        dk.add(ds, piece.x());
         if (db.defined()) db.add_(ds.sum(1, true));
-        continue;
       }
+      return {dx, dk.sum(), db, dv.sum()};
+    }
+    const auto dk = at::zeros(keys.sizes(), sums), dv = at::zeros(values.sizes(), sums);
+    for (int64_t first = 0; first < x.size(1); first += plan.piece) {
       const Piece piece(x, keys, bias, plan, first);
       const auto dy = piece.of(gradients[0]);
       dv.add_(piece.reading(x.scalar_type()).transpose(1, 2).bmm(dy));

@@ -22,6 +22,20 @@ Tensor filters(const Tensor& weight) {
   return weight.dim() == 3 ? weight.unsqueeze(0) : weight;
 }
 
+// w x for w [R, M] or one a head, x [B, H, M, D]. On a GPU a long sum with a small result is cut
+// up: it would keep few multiprocessors busy.
+Tensor weighed(const Tensor& w, const Tensor& x) {
+  constexpr int64_t kParts = 64, kLong = 32768;
+  const int64_t m = x.size(2);
+  if (!x.is_cuda() || w.dim() != 2 || x.size(0) * x.size(1) > 1 || m < kLong || m % kParts != 0)
+    return w.matmul(x);
+  return w.unflatten(1, {kParts, -1})
+      .transpose(0, 1)
+      .bmm(x.reshape({kParts, m / kParts, x.size(3)}))
+      .sum(0)
+      .view({1, 1, w.size(0), x.size(3)});
+}
+
 // One filter for all heads is expanded, so that the heads stay a dimension of the batch.
 Tensor filtered(const Tensor& windows, const Tensor& weight, const char* full, const char* deep) {
   const auto a = filters(weight).expand({windows.size(1), -1, -1, -1});
@@ -67,7 +81,7 @@ Tensor LengthProjection::operator()(const Tensor& rows, const Tensor& keep) cons
   else if (method == LengthMethod::mean_pool)
     sums = with_all_slots(in_windows(real.to(wide(rows)), window()).sum(3), slots);
   else
-    sums = weight.narrow(-1, 0, rows.size(2)).matmul(real);
+    sums = weighed(weight.narrow(-1, 0, rows.size(2)), real);
   if (scale == LengthScale::none) return sums.to(type);
   const auto all = scale == LengthScale::mass
                        ? mass(rows.size(2), keep, rows.options()).transpose(-2, -1)
