@@ -12,7 +12,7 @@ namespace longbow::kernels {
 
 constexpr int64_t kDecayChunk = 64;
 
-// Logarithms of decays [B, H, tokens, width], none positive; channel = 0: all fade alike.
+// Logarithms of decays [B, H, tokens, channels], none positive.
 struct Decays {
   const float* data = nullptr;
   int64_t batch = 0, head = 0, token = 0, channel = 0;
@@ -51,11 +51,12 @@ struct DecayedSums {
 // the last chunk to the first, those after each chunk and before the first.
 struct DecayScan {
   DecayShape shape;
-  void* sums;          // [groups, chunks + 1, P, Q]
-  const float* whole;  // [groups, chunks, P]
-  const float* first;  // [groups, width, depth] or null
-  float* last;         // [groups, width, depth]
-  int64_t groups, chunks, width, depth;
+  void* sums;          // [groups, blocks, chunks + 1, P, Q]
+  const float* whole;  // [groups, blocks, chunks, P], or for each chunk one: whole_width = 1
+  int64_t whole_width;
+  const float* first;  // [groups, width, blocks, depth] or null
+  float* last;         // [groups, width, blocks, depth]
+  int64_t groups, blocks, chunks, width, depth;
   bool backwards;
 };
 
@@ -78,6 +79,62 @@ struct DecayedGradient {
   int64_t ddecays_batch, ddecays_head, ddecays_token;
 };
 
+// Columns that fade by blocks of `depth` of them, each of which has its own sums of the same rows:
+// in chunks of 128 tokens.
+constexpr int64_t kBlockChunk = 128, kMostBlocks = 64;
+
+constexpr DecayShape block_shape(int64_t width, int64_t depth) noexcept {
+  if (width <= 0 || depth <= 0 || width % 8 != 0 || depth % 8 != 0 || width > 128 || depth > 64)
+    return {};
+  return {width <= 32 ? 32 : width <= 64 ? 64 : 128, 64};
+}
+
+struct DecayedBlocks {
+  DecayShape shape;
+  int64_t batch, heads, blocks, tokens, width, depth;
+  float* decays;  // [B H, blocks, chunks, 128]: logarithms to base 2, added up within a chunk
+  int64_t chunks() const { return (tokens + kBlockChunk - 1) / kBlockChunk; }
+};
+
+// From logarithms of decays, of which a channel is a block.
+struct BlockDecays {
+  DecayedBlocks blocks;
+  Decays given;
+  float* whole;  // [B H, blocks, chunks]
+};
+
+// As DecayedSums; values are [B, H, tokens, blocks depth].
+struct BlockSums {
+  DecayedBlocks blocks;
+  ByHead rows, values;
+  bool queries;
+  float scale;
+  void* sums;  // [B H, blocks, chunks + 1, P, Q]
+};
+
+struct BlockRead {
+  DecayedBlocks blocks;
+  ByHead x, y, z;
+  float scale;
+  const void* sums;
+  ByHead out;
+};
+
+// Of the queries dx; of the keys the others.
+struct BlockGradient {
+  DecayedBlocks blocks;
+  ByHead x, y, z, dout;
+  float scale;
+  const void *sums, *dsums;
+  ByHead dx, dy, dz;
+  float* ddecays;  // [B, H, tokens, blocks] with the strides
+  int64_t ddecays_batch, ddecays_head, ddecays_token;
+};
+
+void block_decays_cuda(const BlockDecays& task, void* stream) noexcept;
+void block_sums_cuda(const BlockSums& task, void* stream) noexcept;
+void block_read_cuda(const BlockRead& task, void* stream) noexcept;
+void block_gradient_cuda(const BlockGradient& task, void* stream) noexcept;
 void decayed_sums_cuda(const DecayedSums& task, void* stream) noexcept;
 void decay_scan_cuda(const DecayScan& task, void* stream) noexcept;
 void decayed_read_cuda(const DecayedRead& task, void* stream) noexcept;

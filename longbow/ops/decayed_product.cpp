@@ -39,8 +39,7 @@ Three on_meta(const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& l
           at::empty({0}, log_decay.options())};
 }
 Five backward_on_meta(const Tensor&, const Tensor& dsums, const Tensor& x, const Tensor& y,
-                      const Tensor& z, const Tensor& log_decay, const Maybe&, const Tensor&, bool,
-                      bool, double) {
+                      const Tensor& z, const Tensor& log_decay, const Tensor&, bool, bool, double) {
   return {at::empty_like(x), at::empty_like(y), at::empty_like(z), at::empty_like(log_decay),
           at::empty_like(dsums)};
 }
@@ -53,12 +52,12 @@ Three call(const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& log_
   return op.call(x, y, z, log_decay, sums, columns, reversed, scale);
 }
 Five call_backward(const Tensor& dout, const Tensor& dsums, const Tensor& x, const Tensor& y,
-                   const Tensor& z, const Tensor& log_decay, const Maybe& out, const Tensor& before,
-                   bool columns, bool reversed, double scale) {
+                   const Tensor& z, const Tensor& log_decay, const Tensor& before, bool columns,
+                   bool reversed, double scale) {
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("longbow::decayed_product_backward", "")
                              .typed<decltype(backward_on_meta)>();
-  return op.call(dout, dsums, x, y, z, log_decay, out, before, columns, reversed, scale);
+  return op.call(dout, dsums, x, y, z, log_decay, before, columns, reversed, scale);
 }
 
 // That of the kernels.
@@ -73,16 +72,16 @@ struct Gradient : Differentiable {
     const auto &x = inputs[0], &y = inputs[1], &z = inputs[2], &log_decay = inputs[3];
     const auto sums = inputs[4].defined() ? Maybe(inputs[4]) : Maybe();
     const auto [out, after, before] = call(x, y, z, log_decay, sums, columns, reversed, scale);
-    save({x, y, z, log_decay, columns ? out : Tensor(), before});
+    save({x, y, z, log_decay, before});
     no_gradient_of({before});
     return {out, after, before};
   }
   TensorVector backward(const TensorVector& gradients) override {
     TORCH_CHECK(!at::GradMode::is_enabled(), "decayed_product has no second derivative here");
     const auto kept = saved();
-    const auto out = columns ? Maybe(kept[4]) : Maybe();
+
     const auto [dx, dy, dz, dlog_decay, dsums] =
-        call_backward(gradients[0], gradients[1], kept[0], kept[1], kept[2], kept[3], out, kept[5],
+        call_backward(gradients[0], gradients[1], kept[0], kept[1], kept[2], kept[3], kept[4],
                       columns, reversed, scale);
     return {dx, dy, dz, dlog_decay, dsums};
   }
@@ -108,7 +107,7 @@ TORCH_LIBRARY_FRAGMENT(longbow, m) {
       "bool reversed, float scale) -> (Tensor out, Tensor sums, Tensor before)");
   m.def(
       "decayed_product_backward(Tensor dout, Tensor dsums, Tensor x, Tensor y, Tensor z, "
-      "Tensor log_decay, Tensor? out, Tensor before, bool columns, bool reversed, float scale) -> "
+      "Tensor log_decay, Tensor before, bool columns, bool reversed, float scale) -> "
       "(Tensor dx, Tensor dy, Tensor dz, Tensor dlog_decay, Tensor dsums)");
 }
 TORCH_LIBRARY_IMPL(longbow, CPU, m) {
@@ -132,6 +131,10 @@ Tensor decayed_product(const Tensor& x, const Tensor& y, const Tensor& z, const 
   return std::get<0>(found);
 }
 
+bool fades_by_block(const Tensor& log_decay, Fading fading) {
+  return fading == Fading::columns || log_decay.size(-1) == 1;
+}
+
 bool has_decay_kernel(const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& log_decay,
                       Fading fading) {
   for (const auto& t : {x, y, z})
@@ -143,8 +146,10 @@ bool has_decay_kernel(const Tensor& x, const Tensor& y, const Tensor& z, const T
   if (!alike || log_decay.scalar_type() != at::kFloat || x.size(0) * x.size(1) > kMostHeads)
     return false;
   const int64_t decays = log_decay.size(3);
-  const bool by_row = decays == 1 || (fading == Fading::rows && decays == x.size(3));
-  return by_row && kernels::decay_shape(x.size(3), z.size(3)).rows > 0;
+  if (fades_by_block(log_decay, fading))
+    return decays <= kernels::kMostBlocks && z.size(3) % decays == 0 &&
+           kernels::block_shape(x.size(3), z.size(3) / decays).rows > 0;
+  return decays == x.size(3) && kernels::decay_shape(x.size(3), z.size(3)).rows > 0;
 }
 
 }  // namespace longbow

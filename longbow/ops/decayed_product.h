@@ -17,6 +17,8 @@ at::Tensor decayed_product(const at::Tensor& x, const at::Tensor& y, const at::T
                            const at::Tensor& log_decay, const DecayedProduct& how,
                            at::Tensor& sums);
 
+// Whether columns fade by blocks, or all rows and columns alike: as one block.
+bool fades_by_block(const at::Tensor& log_decay, Fading fading);
 // Whether a GPU has kernels for it; otherwise it runs the formula. Kernels have no second
 // derivative.
 bool has_decay_kernel(const at::Tensor& x, const at::Tensor& y, const at::Tensor& z,

@@ -56,7 +56,16 @@ TEST(DecayedProductCuda, IsItsDefinitionForAllWidths) {
       for (const double strength : {0.01, 1.0, 8.0})
         expect_near_definition({1, 2, 200, p, q, decays, strength}, {.fading = Fading::rows},
                                c10::str(p, " x ", q, ", ", decays, " decays of ", strength));
-  expect_near_definition({1, 2, 200, 32, 64, 1}, {.fading = Fading::columns}, "all columns alike");
+}
+
+TEST(DecayedProductCuda, IsItsDefinitionForBlocksOfColumns) {
+  for (const auto& [n, blocks] : {std::pair{1, 2}, {63, 3}, {128, 1}, {129, 2}, {1000, 2}})
+    for (const auto& [p, r] : {std::pair{128, 64}, {32, 64}, {40, 24}, {64, 8}})
+      for (const bool reversed : {false, true})
+        expect_near_definition(
+            {2, 2, n, p, blocks * r, blocks, 0.05},
+            {.fading = Fading::columns, .scale = 0.1, .reversed = reversed},
+            c10::str(n, " tokens, ", p, " x ", blocks, " x ", r, reversed ? ", reversed" : ""));
 }
 
 TEST(DecayedProductCuda, ForgetsEverythingExactly) {
@@ -64,6 +73,10 @@ TEST(DecayedProductCuda, ForgetsEverythingExactly) {
   in.g.select(2, 37).fill_(-1e30);
   in.g.select(2, 100).fill_(-700);
   expect_near_definition(in, {}, "two tokens forget");
+  DecayedInputs blocks(1, 2, 150, 32, 64, 2, 0.01);
+  blocks.g.select(2, 37).fill_(-1e30);
+  blocks.g.select(2, 100).fill_(-700);
+  expect_near_definition(blocks, {.fading = Fading::columns}, "two tokens forget, by blocks");
   const auto out = [&](const Tensor& y) {
     auto sums = in.sums.to(kOnGpu.dtype(at::kFloat));
     return decayed_product(in.x.to(kOnGpu), y.to(kOnGpu), in.z.to(kOnGpu),

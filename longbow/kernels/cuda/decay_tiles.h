@@ -2,7 +2,7 @@
 // The decays of a chunk of 64 tokens in shared memory: as logarithms to base 2, added up within
 // parts of 16 tokens. Every exponent is a sum over the tokens between two, so none is positive.
 #ifdef __CUDACC__
-#include "longbow/kernels/cuda/feature_tiles.h"
+#include "longbow/kernels/cuda/part_products.h"
 #include "longbow/kernels/decayed_product.h"
 
 namespace longbow::kernels {

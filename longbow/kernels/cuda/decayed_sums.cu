@@ -96,12 +96,15 @@ __global__ void __launch_bounds__(kScanThreads) scan(DecayScan task) {
                 row = place / task.shape.columns, column = place % task.shape.columns;
   if (place >= size) return;
   const bool real = row < task.width && column < task.depth;
-  const int64_t outside = (group * task.width + row) * task.depth + column;
+  const int64_t outside =
+      ((group / task.blocks * task.width + row) * task.blocks + group % task.blocks) * task.depth +
+      column;
   float state[kWide] = {};
   if (real && task.first)
     for (int i = 0; i < kWide; ++i) state[i] = task.first[outside + i];
   Number* sums = static_cast<Number*>(task.sums) + group * (task.chunks + 1) * size + place;
-  const float* whole = task.whole + group * task.chunks * task.shape.rows + row;
+  const float* whole =
+      task.whole + group * task.chunks * task.whole_width + (task.whole_width == 1 ? 0 : row);
   const auto rounded = [&] {
     return uint2{mma::pack<Number>(state[0], state[1]), mma::pack<Number>(state[2], state[3])};
   };
@@ -115,7 +118,7 @@ __global__ void __launch_bounds__(kScanThreads) scan(DecayScan task) {
     for (int i = 0; i < kAhead; ++i)
       if (first + i < task.chunks) {
         own[i] = *reinterpret_cast<const uint2*>(sums + place_of(first + i) * size);
-        decay[i] = whole[chunk_of(first + i) * task.shape.rows];
+        decay[i] = whole[chunk_of(first + i) * task.whole_width];
       }
 #pragma unroll
     for (int i = 0; i < kAhead; ++i)
@@ -145,7 +148,7 @@ void decayed_sums_cuda(const DecayedSums& task, void* stream) noexcept {
 void decay_scan_cuda(const DecayScan& task, void* stream) noexcept {
   const auto blocks =
       dim3(static_cast<unsigned>((task.shape.size() / kWide + kScanThreads - 1) / kScanThreads),
-           static_cast<unsigned>(task.groups));
+           static_cast<unsigned>(task.groups * task.blocks));
   launch(scan, blocks, kScanThreads, 0, stream, task);
 }
 
