@@ -13,6 +13,7 @@
 #include "longbow/attention/mechanism.h"
 #include "longbow/nn/layers/recurrence.h"
 #include "longbow/nn/layers/time_steps.h"
+#include "longbow/ops/affine.h"
 #include "longbow/ops/decayed_product.h"
 
 namespace longbow {
@@ -72,25 +73,51 @@ class Ssd : public RecurrentLayer {
   }
 
   Tensor extend(const Tensor& u, State& state, const Context& context) const override {
-    const auto type = wide(u);
-    const auto parts = (*input_)(u).split_with_sizes({inner_, convolved_, heads_}, -1);
-    const int64_t rows = config_.groups * config_.state;
-    const auto mixed = at::silu(convolution_->extend(parts[1], state, context))
-                           .to(type)
-                           .split_with_sizes({inner_, rows, rows}, -1);
-    const auto by_group = [&](const Tensor& t) { return split_heads(t, config_.groups); };
-    const auto x = mixed[0].unflatten(-1, {heads_, -1});  // [B, T, H, P]
-    const auto step = steps(parts[2].to(type), context);  // [B, T, H]
-    // Heads of a group are beside each other, so that their products of B and C are formed once.
-    const auto read = decayed_product(
-        by_group(mixed[2]), by_group(mixed[1]), by_group((step.unsqueeze(-1) * x).flatten(-2)),
-        by_group(steps_->log_decay(step)), {.fading = Fading::columns},
-        state.lane.at("sums"));  // [B, G, T, E / G]
-    const auto y = merge_heads(read) + (skip_.to(type).unsqueeze(-1) * x).flatten(-2);
-    return (*output_)((*norm_)(y * at::silu(parts[0].to(type))).to(u.scalar_type()));
+    const auto [gate, rows, step] = projected(u, context);
+    const auto mixed = at::silu(convolution_->extend(rows, state, context));
+    return (*output_)(written(mixed, gate, step, state.lane.at("sums"), /*reversed=*/false));
+  }
+
+  Tensor run(const Tensor& u, const Context& context, bool both) const override {
+    const auto parts = projected(u, context);
+    const auto from = [&](bool reversed) {
+      Tensor sums;
+      return written(convolution_->activated(parts.rows, context, reversed), parts.gate, parts.step,
+                     sums, reversed);
+    };
+    const auto y = both ? from(false) + from(true) : from(false);
+    // Each direction has the bias.
+    return both && output_->bias.defined() ? affine(y, output_->weight, output_->bias * 2)
+                                           : (*output_)(y);
   }
 
  private:
+  struct Projected {
+    Tensor gate, rows, step;  // z [B, T, E], x B C beside each other, Delta [B, T, H]
+  };
+  Projected projected(const Tensor& u, const Context& context) const {
+    const auto parts = (*input_)(u).split_with_sizes({inner_, convolved_, heads_}, -1);
+    return {parts[0], parts[1], steps(parts[2].to(wide(u)), context)};
+  }
+
+  // What the norm makes of what is read, [B, T, E].
+  Tensor written(const Tensor& mixed, const Tensor& gate, const Tensor& step, Tensor& sums,
+                 bool reversed) const {
+    const int64_t rows = config_.groups * config_.state;
+    const auto parts = mixed.split_with_sizes({inner_, rows, rows}, -1);
+    const auto by_group = [&](const Tensor& t) { return split_heads(t, config_.groups); };
+    const auto x = parts[0].unflatten(-1, {heads_, -1});  // [B, T, H, P]
+    const auto stepped = step.to(x.scalar_type()).unsqueeze(-1) * x;
+    // Heads of a group are beside each other, so that their products of B and C are formed once.
+    const auto read = decayed_product(
+        by_group(parts[2]), by_group(parts[1]), by_group(stepped.flatten(-2)),
+        by_group(steps_->log_decay(step)), {.fading = Fading::columns, .reversed = reversed},
+        sums);  // [B, G, T, E / G]
+    const auto type = wide(x);
+    const auto y = merge_heads(read).to(type) + (skip_.to(type).unsqueeze(-1) * x).flatten(-2);
+    return (*norm_)(y * at::silu(gate.to(type))).to(mixed.scalar_type());
+  }
+
   // Delta [B, T, H]; a padded token makes no step.
   Tensor steps(const Tensor& dt, const Context& context) const {
     const double most =

@@ -127,10 +127,7 @@ Tensor RecurrentHeads::run(const Tensor& x, const Context& context, bool both) c
   const auto [rows, gate] = projected(x);
   const auto set = gates(x, context);
   const auto read_from = [&, &given = rows](bool reversed) {
-    auto mixed = given;
-    if (convolution_)
-      mixed = at::silu(reversed ? convolution_->reversed(given, context)
-                                : (*convolution_)(given, context));
+    const auto mixed = convolution_ ? convolution_->activated(given, context, reversed) : given;
     Tensor sums;
     return read(split(mixed, x, context), set, sums, context, reversed);
   };

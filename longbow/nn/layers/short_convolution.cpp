@@ -11,6 +11,7 @@
 #include "longbow/nn/contract/alignment.h"
 #include "longbow/nn/layers/past_rows.h"
 #include "longbow/nn/layers/taps.h"
+#include "longbow/ops/silu_taps.h"
 
 namespace longbow {
 namespace {
@@ -62,10 +63,12 @@ Tensor ShortConvolution::operator()(const Tensor& x, const Context& context) con
   });
 }
 
-Tensor ShortConvolution::reversed(const Tensor& x, const Context& context) const {
+Tensor ShortConvolution::activated(const Tensor& x, const Context& context, bool reversed) const {
   TORCH_CHECK(columns_ == 0, "a convolution over an image has no direction");
   return over_real_tokens(x, context, [&](const Tensor& z, const Context&) {
-    return windowed_taps(z, weight_.flip(-1), 0) + bias_;
+    if (has_taps_kernel(z, weight_)) return silu_taps(z, weight_, bias_, reversed);
+    return at::silu(reversed ? windowed_taps(z, weight_.flip(-1), 0) + bias_
+                             : around(z, /*causal=*/true) + bias_);
   });
 }
 

@@ -44,8 +44,9 @@ class ShortConvolution : public Part {
  public:
   ShortConvolution(const Site& site, int64_t width, int64_t columns = 0);
   Tensor operator()(const Tensor& x, const Context& context) const;  // [B, N, C] -> [B, N, C]
-  // Over a token and those after it, with the same taps the other way round.
-  Tensor reversed(const Tensor& x, const Context& context) const;
+  // SiLU of it over a token and those before it or, reversed, with the same taps over those after
+  // it.
+  Tensor activated(const Tensor& x, const Context& context, bool reversed) const;
   // Adds the lane of the last tokens to the state of a block; not of an image.
   void start(State& state, int64_t lanes) const;
   Tensor extend(const Tensor& x, State& state, const Context& context) const;

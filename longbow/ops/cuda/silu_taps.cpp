@@ -1,0 +1,91 @@
+#include "longbow/ops/silu_taps.h"
+
+#include <ATen/ATen.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <torch/library.h>
+
+#include <tuple>
+
+#include "longbow/kernels/silu_taps.h"
+#include "longbow/ops/cuda/rows.h"
+
+namespace longbow {
+namespace {
+
+using at::Tensor;
+using Three = std::tuple<Tensor, Tensor, Tensor>;
+
+// Itself where it can be read 16 bytes at a time, otherwise a copy.
+Tensor readable(const Tensor& x) {
+  const bool whole = x.stride(2) == 1 && x.stride(1) % 8 == 0 && x.stride(0) % 8 == 0;
+  return whole && is_aligned(x) ? x : dense_rows(x);
+}
+
+kernels::TokenRows rows_of(const Tensor& x, bool reversed) {
+  auto* data = static_cast<char*>(const_cast<void*>(x.const_data_ptr()));
+  const int64_t token = x.stride(1);
+  if (!reversed) return {data, x.stride(0), token};
+  return {data + (x.size(1) - 1) * token * x.element_size(), x.stride(0), -token};
+}
+
+// The tensors that a task points to.
+struct Given {
+  Tensor z, taps, bias;
+  bool reversed;
+  Given(const Tensor& rows, const Tensor& factors, const Tensor& added, bool from_behind)
+      : z(readable(rows)),
+        taps(factors.to(at::kFloat).t().contiguous()),
+        bias(added.to(at::kFloat).contiguous()),
+        reversed(from_behind) {}
+  kernels::SiluTaps task() const {
+    return {.z = rows_of(z, reversed),
+            .taps = taps.const_data_ptr<float>(),
+            .bias = bias.const_data_ptr<float>(),
+            .y = {},
+            .batch = z.size(0),
+            .tokens = z.size(1),
+            .channels = z.size(2),
+            .count = taps.size(0)};
+  }
+};
+
+Tensor forward(const Tensor& z, const Tensor& taps, const Tensor& bias, bool reversed) {
+  if (!has_taps_kernel(z, taps)) return silu_taps_formula(z, taps, bias, reversed);
+  const c10::cuda::CUDAGuard guard(z.device());
+  const Given given(z, taps, bias, reversed);
+  const auto y = at::empty(z.sizes(), z.options());
+  auto task = given.task();
+  task.y = rows_of(y, reversed);
+  kernels::silu_taps_cuda(task, c10::cuda::getCurrentCUDAStream().stream());
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  return y;
+}
+
+Three backward(const Tensor& given_dy, const Tensor& z, const Tensor& taps, const Tensor& bias,
+               bool reversed) {
+  const c10::cuda::CUDAGuard guard(z.device());
+  const Given given(z, taps, bias, reversed);
+  const auto dy = readable(given_dy), dz = at::empty(z.sizes(), z.options());
+  const auto task = given.task();
+  const auto sums =
+      at::empty({task.batch * task.spans(), task.count + 1, task.channels}, given.taps.options());
+  kernels::silu_taps_backward_cuda({.past = task,
+                                    .dy = rows_of(dy, reversed),
+                                    .dz = rows_of(dz, reversed),
+                                    .sums = sums.mutable_data_ptr<float>()},
+                                   c10::cuda::getCurrentCUDAStream().stream());
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  const auto all = sums.sum(0);
+  return {dz, all.narrow(0, 0, task.count).t().to(taps.scalar_type()),
+          all.select(0, task.count).to(bias.scalar_type())};
+}
+
+TORCH_LIBRARY_IMPL(longbow, CUDA, m) {
+  m.impl("silu_taps", forward);
+  m.impl("silu_taps_backward", backward);
+}
+
+}  // namespace
+}  // namespace longbow

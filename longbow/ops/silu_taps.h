@@ -1,0 +1,20 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+namespace longbow {
+
+// y_t = silu(b + sum_j a_j z_{t + j - (K - 1)}), channel by channel: z [B, N, C], zero before the
+// first token, taps [C, K], bias [C]. Reversed, over a token and those after it:
+// z_{t - j + (K - 1)}. In float32 at least, rounded once to the type of z.
+at::Tensor silu_taps(const at::Tensor& z, const at::Tensor& taps, const at::Tensor& bias,
+                     bool reversed);
+
+// Whether a GPU has kernels for it; otherwise it runs the formula. Kernels have no second
+// derivative.
+bool has_taps_kernel(const at::Tensor& z, const at::Tensor& taps);
+
+// The same by ATen alone. The kernel is tested against it.
+at::Tensor silu_taps_formula(const at::Tensor& z, const at::Tensor& taps, const at::Tensor& bias,
+                             bool reversed);
+
+}  // namespace longbow
