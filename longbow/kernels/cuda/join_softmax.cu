@@ -4,30 +4,13 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
-#include "longbow/kernels/cuda/mma.h"
+#include "longbow/kernels/cuda/eight.h"
 #include "longbow/kernels/join_softmax.h"
 
 namespace longbow::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-
-struct Eight {
-  float value[8];
-};
-template <class T>
-__device__ Eight read(const T* from) {
-  const auto four = *reinterpret_cast<const uint4*>(from);
-  const float2 a = mma::unpack<T>(four.x), b = mma::unpack<T>(four.y), c = mma::unpack<T>(four.z),
-               d = mma::unpack<T>(four.w);
-  return {{a.x, a.y, b.x, b.y, c.x, c.y, d.x, d.y}};
-}
-template <class T>
-__device__ void write(T* to, const Eight& x) {
-  *reinterpret_cast<uint4*>(to) = {
-      mma::pack<T>(x.value[0], x.value[1]), mma::pack<T>(x.value[2], x.value[3]),
-      mma::pack<T>(x.value[4], x.value[5]), mma::pack<T>(x.value[6], x.value[7])};
-}
 
 // Where a thread stands: its row, the first of its numbers, and whether they exist.
 struct Place {
