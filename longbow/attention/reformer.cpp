@@ -9,10 +9,13 @@
 #include <ATen/ATen.h>
 
 #include <bit>
+#include <limits>
 
 #include "longbow/attention/mechanism.h"
 #include "longbow/nn/softmax/blocks.h"
 #include "longbow/nn/softmax/order.h"
+#include "longbow/ops/orders.h"
+#include "longbow/ops/turned_buckets.h"
 
 namespace longbow {
 namespace {
@@ -99,15 +102,16 @@ class Reformer : public ProjectedMixer {
     const auto rotations = config_.redraw && is_training() && !config_.official
                                ? context.random.normal(rotation_shape(), path_ + ".rotations")
                                : rotations_;
-    const auto turned = s.detach().to(wide(s)).unsqueeze(2).matmul(rotations.to(wide(s)));
-    auto bucket = at::zeros({}, s.options().dtype(at::kLong));
-    int64_t column = 0, all = 1;
-    for (const int64_t factor : factors_) {
-      const auto part = turned.narrow(-1, column, factor / 2);
-      bucket = bucket + at::cat({part, -part}, -1).argmax(-1) * all;
-      column += factor / 2;
-      all *= factor;
-    }
+    // One product for a head: the rows of all sequences follow each other, and so do the rounds of
+    // its directions.
+    const auto rows = s.detach().to(wide(s)).transpose(0, 1).flatten(1, 2);  // [H, B N, D]
+    const auto directions = rotations.to(wide(s)).transpose(1, 2).flatten(2);
+    const auto turned = rows.bmm(directions)
+                            .view({heads_, s.size(0), s.size(2), config_.rounds, -1})
+                            .permute({1, 0, 3, 2, 4});  // [B, H, rounds, N, C]
+    const auto bucket = turned_buckets(turned, factors_);
+    int64_t all = 1;
+    for (const int64_t factor : factors_) all *= factor;
     const auto& keep = context.mask.keep;
     if (!keep.defined() || config_.official) return bucket;
     return bucket.masked_fill(keep.logical_not().unsqueeze(1).unsqueeze(1), all);
@@ -119,52 +123,59 @@ class Reformer : public ProjectedMixer {
     const int64_t chunk =
         config_.official ? (n + kOfficialChunks - 1) / kOfficialChunks : std::min(config_.chunk, n);
     const int64_t chunks = (n + chunk - 1) / chunk;
-    const auto order = Order::by(buckets * n + at::arange(n, buckets.options()));
+    const auto order = ordered(buckets, n);
     // Sorted, and every round filled up to whole chunks. Rounds are heads of their own, or follow
     // each other in a ring.
     const int64_t from = config_.ring || config_.official ? 2 : 1;
-    const auto laid = [&](const Tensor& x) {  // [B or 1, H or 1, rounds or 1, N, …]
-      auto padding = std::vector<int64_t>{0, chunks * chunk - n};
-      if (x.dim() == 5) padding.insert(padding.begin(), {0, 0});
-      return at::constant_pad_nd(order.sorted(x), padding).flatten(from, from + 1);
+    const auto laid = [&](const Tensor& x) {  // [B or 1, H or 1, rounds or 1, N]
+      return at::constant_pad_nd(order.sorted(x), {0, chunks * chunk - n}).flatten(from, from + 1);
     };
-    const auto lifted = [&](const Tensor& x) {  // back to [B, H, rounds, N, …]
+    const auto laid_rows = [&](const Tensor& x) {  // [B, H, N, D]
+      return in_orders(x, {order.order, order.inverse}, chunks * chunk).flatten(from, from + 1);
+    };
+    const auto lifted = [&](const Tensor& x) {  // back to [B, H, rounds, places, …]
       const std::vector<int64_t> apart = from == 1 ? std::vector<int64_t>{heads_, rounds}
                                                    : std::vector<int64_t>{rounds, chunks * chunk};
-      return x.unflatten(from, apart).narrow(3, 0, n);
+      return x.unflatten(from, apart);
     };
-    const auto q = s.unsqueeze(2) * scale(), k = keys(s).unsqueeze(2), values = v.unsqueeze(2);
-    const auto visibility = seen(laid, buckets, n, context);
+    const auto visibility = seen(laid, buckets, n, chunks * chunk > n, context);
     const auto pairs = columns(chunks, chunk, rounds, buckets.device());
     const auto bias = config_.deduplicate && rounds > 1
                           ? multiplicity(order.inverse.floor_divide(chunk), laid, pairs, rounds)
                           : Tensor();
-    const auto part = read_blocks(laid(q), laid(k), laid(values), pairs, visibility, weighing(),
-                                  context, bias.defined() ? bias.to(wide(s)) : bias);
-    return joined(part.each([&](const Tensor& x) { return order.in_time(lifted(x)); }), v);
+    const auto part =
+        read_blocks(laid_rows(s * scale()), laid_rows(keys(s)), laid_rows(v), pairs, visibility,
+                    weighing(), context, bias.defined() ? bias.to(wide(s)) : bias);
+    // All rounds in one softmax; a token that none of them shows another reads itself.
+    const auto all =
+        join_orders({lifted(part.mean), lifted(part.log_sum)}, {order.order, order.inverse});
+    return at::where(all.log_sum.isneginf(), v, all.out);
   }
 
-  // All rounds in one softmax; a token that none of them shows another reads itself.
-  static Tensor joined(const PartialSoftmax& rounds, const Tensor& v) {
-    const auto means = rounds.mean.unbind(2), sums = rounds.log_sum.unbind(2);
-    PartialSoftmax all = {means[0], sums[0]};
-    for (size_t r = 1; r < means.size(); ++r) all = all + PartialSoftmax{means[r], sums[r]};
-    return at::where(all.saw(), all.mean, v);
+  // By bucket and then by time. Short numbers are sorted sooner.
+  Order ordered(const Tensor& buckets, int64_t n) const {
+    int64_t all = n;
+    for (const int64_t factor : factors_) all *= factor;
+    const auto keys = buckets * n + at::arange(n, buckets.options());
+    return Order::by(all + n <= std::numeric_limits<int32_t>::max() ? keys.to(at::kInt) : keys);
   }
 
   template <class Laid>
-  Visibility seen(const Laid& laid, const Tensor& buckets, int64_t n,
+  Visibility seen(const Laid& laid, const Tensor& buckets, int64_t n, bool filled,
                   const Context& context) const {
-    const auto t = at::arange(n, buckets.options()).view({1, 1, 1, n});
     // What fills up a round is hidden, whatever the mask says.
-    auto keep = at::ones({1, 1, 1, n}, buckets.options().dtype(at::kBool));
-    if (config_.official) return {.keep = laid(keep)};
-    if (context.mask.keep.defined()) keep = context.mask.keep.unsqueeze(1).unsqueeze(1);
+    Tensor keep;
+    if (context.mask.keep.defined() && !config_.official)
+      keep = laid(context.mask.keep.unsqueeze(1).unsqueeze(1));
+    else if (filled)
+      keep = laid(at::ones({1, 1, 1, n}, buckets.options().dtype(at::kBool)));
+    if (config_.official) return {.keep = keep};
+    const auto t = laid(at::arange(n, buckets.options()).view({1, 1, 1, n}));
     Visibility visibility = {.ahead = context.mask.causal ? 0 : Visibility::kAll,
                              .apart = 1,
-                             .keep = laid(keep),
-                             .query_positions = laid(t),
-                             .key_positions = laid(t)};
+                             .keep = keep,
+                             .query_positions = t,
+                             .key_positions = t};
     if (config_.same_bucket) visibility.query_groups = visibility.key_groups = laid(buckets);
     return visibility;
   }
@@ -200,16 +211,14 @@ class Reformer : public ProjectedMixer {
     return -sure.log();
   }
 
+  // sqrt D times as long as a unit vector; queries are divided by that instead.
   Tensor keys(const Tensor& s) const {
     if (config_.official) return s;
-    const auto type = wide(s);
-    return (s.to(type) * (s.to(type).pow(2).mean(-1, true) + config_.epsilon).rsqrt() /
-            std::sqrt(static_cast<double>(width_)))
-        .to(s.scalar_type());
+    return at::rms_norm(s.transpose(1, 2), {width_}, {}, config_.epsilon).transpose(1, 2);
   }
   double scale() const {
     const double root = std::sqrt(static_cast<double>(width_));
-    return config_.official ? root : config_.scaled ? 1 / root : 1;
+    return config_.official ? root : config_.scaled ? 1 / (root * root) : 1 / root;
   }
   Weighing weighing() const { return {config_.dropout, is_training(), path_}; }
 

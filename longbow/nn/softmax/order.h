@@ -10,7 +10,7 @@ using at::Tensor;
 struct Order {
   Tensor order, inverse;  // [..., N] int64: place p holds token order[p]; token t is at inverse[t]
 
-  // Ascending; equal keys stay as they are. keys [..., N] int64.
+  // Ascending; equal keys stay as they are. keys [..., N] whole numbers.
   static Order by(const Tensor& keys);
   Tensor sorted(const Tensor& x) const;   // [..., N, D], or [..., N] without a gradient
   Tensor in_time(const Tensor& x) const;  // back; leading sizes of 1 are expanded
