@@ -13,6 +13,7 @@
 #include "longbow/attention/mechanism.h"
 #include "longbow/nn/contract/grid.h"
 #include "longbow/nn/softmax/band.h"
+#include "longbow/nn/softmax/blocks.h"
 
 namespace longbow {
 namespace {
@@ -82,11 +83,12 @@ class Image : public AttentionImpl {
     const int64_t n = heads.q.size(2), w = std::min(config_.block, n), others = (n - 1) / w * w;
     const int64_t side = std::min(config_.memory, others);
     const bool causal = context.mask.causal;
-    const Band band = {.tokens = n, .tile = w, .back = side, .ahead = causal ? 0 : side};
-    const auto visible =
-        band.visible(within(n, causal ? 0 : n), context.mask.keep, given.q.device());
-    return band.together(softmax_read(band.queries(given.q), band.keys(given.k), band.keys(given.v),
-                                      visible, weighing(), context));
+    if (context.maps) return in_tiles(given, w, side, context);
+    return read_blocks(
+               given.q, given.k, given.v, blocks_around(n, w, side, given.q.device()),
+               {.ahead = causal ? 0 : Visibility::kAll, .keep = kept_keys(context.mask.keep)},
+               weighing(), context)
+        .mean;
   }
 
   void open(State& state, const Heads& empty, int64_t capacity, Context&) override {
@@ -105,6 +107,17 @@ class Image : public AttentionImpl {
   }
 
  private:
+  // The same with all weights, for those who look at them.
+  Tensor in_tiles(const Heads& heads, int64_t tile, int64_t side, Context& context) const {
+    const int64_t n = heads.q.size(2);
+    const bool causal = context.mask.causal;
+    const Band band = {.tokens = n, .tile = tile, .back = side, .ahead = causal ? 0 : side};
+    const auto visible =
+        band.visible(within(n, causal ? 0 : n), context.mask.keep, heads.q.device());
+    return band.together(softmax_read(band.queries(heads.q), band.keys(heads.k), band.keys(heads.v),
+                                      visible, weighing(), context));
+  }
+
   Heads scaled(Heads heads) const {
     heads.q = heads.q * scale_;
     return heads;
