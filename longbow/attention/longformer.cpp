@@ -8,6 +8,7 @@
 #include <ATen/ATen.h>
 
 #include "longbow/attention/mechanism.h"
+#include "longbow/nn/contract/linear.h"
 #include "longbow/nn/softmax/band.h"
 #include "longbow/nn/softmax/blocks.h"
 #include "longbow/nn/softmax/order.h"
@@ -61,14 +62,14 @@ class Longformer : public ProjectedMixer {
 
  protected:
   Tensor mix(const Tensor& x, Context& context) override {
-    const auto heads = near_heads(x, context);
     const auto places = global_places(x, context);  // [B, G], -1 = none
+    const auto [heads, global] = all_heads(x, places.size(1) > 0, context);
     if (places.size(1) == 0)
       return merged(near(heads, context.mask.keep, context).mean.to(x.scalar_type()));
     const auto real = real_globals(places, context.mask.keep);
     const auto y = near(heads, without_globals(x, real, places, context.mask.keep), context) +
                    far(heads, places, real, context);
-    return merged(with_global_rows(y.mean.to(x.scalar_type()), x, heads, places, real, context));
+    return merged(with_global_rows(y.mean.to(x.scalar_type()), x, global, places, real, context));
   }
 
   void open(State& state, int64_t lanes, int64_t capacity, Context&) override {
@@ -110,6 +111,21 @@ class Longformer : public ProjectedMixer {
     const auto& x = heads.x;
     return {heads.q, rotated(projected(*global_key_, x), context), projected(*global_value_, x), x,
             x};
+  }
+
+  // Both, by one product.
+  struct AllHeads {
+    Heads near, global;
+  };
+  AllHeads all_heads(const Tensor& x, bool globals, const Context& context) const {
+    const bool own = globals && config_.global_projections;
+    std::vector<const Linear*> layers = {query_.get(), key_.get(), value_.get()};
+    if (own) layers.insert(layers.end(), {global_key_.get(), global_value_.get()});
+    const auto rows = project_together(x, layers);
+    const auto by_head = [&](size_t i) { return split_heads(rows[i], heads_); };
+    const Heads near = {rotated(by_head(0), context) * scale_, rotated(by_head(1), context),
+                        by_head(2), x, x};
+    return {near, own ? Heads{near.q, rotated(by_head(3), context), by_head(4), x, x} : near};
   }
 
   Tensor global_places(const Tensor& x, const Context& context) const {
@@ -172,7 +188,6 @@ class Longformer : public ProjectedMixer {
   Tensor with_global_rows(const Tensor& y, const Tensor& x, const Heads& heads,
                           const Tensor& places, const Tensor& real, Context& context) const {
     const int64_t n = x.size(1);
-    const auto of = global_heads(heads, context);
     auto visible = visible_keys(context.mask.keep);
     if (context.mask.causal) {
       const auto past = at::arange(n, places.options()) <= places.unsqueeze(-1);  // [B, G, N]
@@ -187,7 +202,7 @@ class Longformer : public ProjectedMixer {
       q = global_queries(x.gather(1, there.positions.unsqueeze(-1).expand({-1, -1, x.size(2)})),
                          there);
     }
-    const auto rows = softmax_read(q, of.k, of.v, visible, own, context).to(y.scalar_type());
+    const auto rows = softmax_read(q, heads.k, heads.v, visible, own, context).to(y.scalar_type());
     const auto at = [&](const Tensor& place) {  // [B, G] -> [B, H, G, D]
       return place.unsqueeze(1).unsqueeze(-1).expand_as(rows);
     };
