@@ -53,14 +53,16 @@ class BigBird : public AttentionImpl {
   Tensor attend(const Heads& given, Context& context) override {
     const int64_t n = given.q.size(2),
                   extra = config_.official ? config_.block - n % config_.block : 0;
-    const auto behind = [&](const Tensor& x) { return at::constant_pad_nd(x, {0, 0, 0, extra}); };
+    const auto behind = [&](const Tensor& x) {
+      return extra > 0 ? at::constant_pad_nd(x, {0, 0, 0, extra}) : x;
+    };
     const Heads heads = {behind(given.q * scale_), behind(given.k), behind(given.v), given.x,
                          given.source};
     auto keep = context.mask.keep;
     if (keep.defined()) keep = at::constant_pad_nd(keep, {0, extra}, 1);
     const auto y =
         context.mask.causal ? causal(heads, keep, context) : bidirectional(heads, keep, context);
-    return y.narrow(2, 0, n).to(given.v.scalar_type());
+    return (extra > 0 ? y.narrow(2, 0, n) : y).to(given.v.scalar_type());
   }
 
   void open(State& state, const Heads& empty, int64_t capacity, Context&) override {
@@ -101,23 +103,37 @@ class BigBird : public AttentionImpl {
     const auto y = read_blocks(heads.q, heads.k, heads.v, pairs, {.keep = kept_keys(keep)},
                                weighing(), context)
                        .mean;
-    // The first and the last block read all. Where there is one block only, it is written once.
-    const auto offset = at::arange(w, options);
+    return with_global_rows(y, heads, keep, blocks, context);
+  }
+
+  // The first and the last block read all. Rows that are not there, or would be written twice,
+  // stand for the first one once more, without its gradient.
+  Tensor with_global_rows(const Tensor& y, const Heads& heads, const Tensor& keep,
+                          const Tensor& blocks, Context& context) const {
+    const int64_t n = heads.q.size(2), w = config_.block;
+    const auto offset = at::arange(w, blocks.options()).unsqueeze(0);
     const auto last = ((blocks - 1) * w + offset).masked_fill(blocks <= 1, n);
-    const auto rows = at::cat({offset.unsqueeze(0).expand_as(last), last}, 1).clamp_max(n);
-    const auto index = rows.expand({heads.q.size(0), -1})
+    const auto rows = at::cat({offset.expand_as(last), last}, 1);  // [B or 1, 2 W]
+    const auto there = rows < n;
+    const auto index = rows.masked_fill(there.logical_not(), 0)
                            .unsqueeze(1)
                            .unsqueeze(-1)
-                           .expand({-1, heads.q.size(1), -1, heads.q.size(3)});  // [B, H, 2 W, D]
+                           .expand({heads.q.size(0), heads.q.size(1), -1, heads.q.size(3)});
     auto own = weighing();
     own.path += ".global";
-    const auto read =
-        read_blocks(heads.q.gather(2, index.clamp_max(n - 1)), heads.k, heads.v,
-                    one_block(2 * w, n, heads.q.device()), {.keep = kept_keys(keep)}, own, context)
-            .mean;
-    return at::constant_pad_nd(y, {0, 0, 0, 1})
-        .scatter(2, index, read.to(y.scalar_type()))
-        .narrow(2, 0, n);
+    auto read = all_keys(heads.q.gather(2, index), heads, keep, own, context).to(y.scalar_type());
+    if (keep.defined() || n % w != 0 || n <= w)
+      read = at::where(there.unsqueeze(1).unsqueeze(-1), read, read.narrow(2, 0, 1).detach());
+    return y.scatter(2, index, read);
+  }
+  Tensor all_keys(const Tensor& q, const Heads& heads, const Tensor& keep, const Weighing& own,
+                  Context& context) const {
+    const bool dropped = own.training && own.dropout > 0;
+    if (!keep.defined() && !dropped && !context.maps)
+      return softmax_read(q, heads.k, heads.v, {}, own, context);
+    return read_blocks(q, heads.k, heads.v, one_block(q.size(2), heads.k.size(2), q.device()),
+                       {.keep = kept_keys(keep)}, own, context)
+        .mean;
   }
 
   // u [B or 1, U] and the number of blocks [B or 1, 1] -> [B or 1, H, U, 5 + 2 random]. Each block
