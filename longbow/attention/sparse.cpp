@@ -9,6 +9,7 @@
 
 #include "longbow/attention/mechanism.h"
 #include "longbow/nn/softmax/blocks.h"
+#include "longbow/ops/orders.h"
 
 namespace longbow {
 namespace {
@@ -124,29 +125,38 @@ class Sparse : public AttentionImpl {
                                                : summaries(heads, context, alone);
   }
 
-  // Tokens of one residue stand beside each other: [L, N / L] instead of [N / L, L]. Beside `near`,
-  // which has it, a query does not read itself here.
+  // Tokens of one residue stand beside each other: [L, N / L] instead of [N / L, L], with places
+  // behind some of them that are not there. Beside `near`, which has it, a query does not read
+  // itself here.
   PartialSoftmax columns(const Heads& heads, const Context& context, bool alone) const {
-    const int64_t n = heads.q.size(2), rows = (n + stride_ - 1) / stride_;
-    const auto turned = [&](const Tensor& x) {
-      return at::constant_pad_nd(x, {0, 0, 0, rows * stride_ - n})
-          .unflatten(2, {rows, stride_})
-          .transpose(2, 3)
-          .flatten(2, 3);
+    const int64_t n = heads.q.size(2), rows = (n + stride_ - 1) / stride_, all = rows * stride_;
+    const auto place = at::arange(all, heads.q.options().dtype(at::kLong));
+    const auto of_all = [&](const Tensor& index) {
+      return index.expand({heads.q.size(0), heads.q.size(1), 1, all});
     };
-    const auto back = [&](const Tensor& x) {
-      return x.unflatten(2, {stride_, rows}).transpose(2, 3).flatten(2, 3).narrow(2, 0, n);
+    const Orders turned = {of_all(place.remainder(rows) * stride_ + place.floor_divide(rows)),
+                           of_all(place.remainder(stride_) * rows + place.floor_divide(stride_))};
+    const auto filled = [&](const Tensor& x) {
+      return n < all ? at::constant_pad_nd(x, {0, 0, 0, all - n}) : x;
     };
-    const auto options = heads.q.options();
-    const auto keep = context.mask.keep.defined() ? context.mask.keep
-                                                  : at::ones({1, n}, options.dtype(at::kBool));
-    const Visibility visibility = {.ahead = context.mask.causal ? 0 : Visibility::kAll,
-                                   .apart = alone ? 0 : 1,
-                                   .keep = turned(keep.unsqueeze(1).unsqueeze(-1)).squeeze(-1)};
-    const auto pairs = near_blocks(rows * stride_, rows, 0, 0, heads.q.device());
-    return read_blocks(turned(heads.q), turned(heads.k), turned(heads.v), pairs, visibility,
-                       weighing("far"), context)
-        .each(back);
+    const auto sorted = [&](const Tensor& x) {
+      return in_orders(filled(x), turned, all).squeeze(2);
+    };
+    Visibility visibility = {.ahead = context.mask.causal ? 0 : Visibility::kAll,
+                             .apart = alone ? 0 : 1};
+    if (const auto& keep = context.mask.keep; keep.defined() || n < all) {
+      const auto real = keep.defined() ? keep : at::ones({1, n}, place.options().dtype(at::kBool));
+      visibility.keep = filled(real.unsqueeze(1).unsqueeze(-1))
+                            .view({-1, 1, rows, stride_})
+                            .transpose(2, 3)
+                            .flatten(2);
+    }
+    const auto read = read_blocks(sorted(heads.q), sorted(heads.k), sorted(heads.v),
+                                  near_blocks(all, rows, 0, 0, heads.q.device()), visibility,
+                                  weighing("far"), context);
+    const auto in_time = join_orders({read.mean.unsqueeze(2), read.log_sum.unsqueeze(2)}, turned);
+    if (n == all) return {in_time.out, in_time.log_sum};
+    return {in_time.out.narrow(2, 0, n), in_time.log_sum.narrow(2, 0, n)};
   }
 
   // The last tokens of every block, of each slice of heads its own, beside each other: N / L c
