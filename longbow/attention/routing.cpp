@@ -260,7 +260,8 @@ class Routing : public MixerImpl {
     constexpr int64_t kPiece = 256;
     const int64_t missing = (kPiece - rows.size(2) % kPiece) % kPiece;
     const auto pieces = [&](const Tensor& x) {  // [B, H, pieces, kPiece, ..]
-      return at::constant_pad_nd(x, {0, 0, 0, missing}).unflatten(2, {-1, kPiece});
+      return (missing > 0 ? at::constant_pad_nd(x, {0, 0, 0, missing}) : x)
+          .unflatten(2, {-1, kPiece});
     };
     return pieces(member).transpose(-2, -1).matmul(pieces(rows)).sum(at::IntArrayRef({0, 2}));
   }

@@ -156,7 +156,9 @@ class TransformerLs : public AttentionImpl {
     const auto y = at::linear(x, projection_);
     return split_heads(y.to(wide(y)), heads_);
   }
+  // Sums over tokens are float32 at least: on a GPU products of half types are added up so.
   static Tensor weighted(const Tensor& pi, const Tensor& rows) {
+    if (rows.is_cuda()) return pi.to(rows.scalar_type()).matmul(rows);
     return pi.matmul(rows.to(pi.scalar_type())).to(rows.scalar_type());
   }
 
