@@ -15,7 +15,7 @@
 #include "longbow/attention/sinkhorn/sorting.h"
 #include "longbow/nn/contract/linear.h"
 #include "longbow/nn/features/feature_attention.h"
-#include "longbow/nn/softmax/softmax.h"
+#include "longbow/nn/softmax/blocks.h"
 
 namespace longbow {
 namespace {
@@ -86,28 +86,19 @@ class Sinkhorn : public AttentionImpl {
     const auto& mask = context.mask;
     const int64_t n = heads.q.size(2), b = std::min(config_.block, n), blocks = (n + b - 1) / b;
     const auto cut = [&](const Tensor& x) {  // [B, H, N, E] -> [B, H, K, b, E]
-      return at::constant_pad_nd(real_rows(x, mask.keep), {0, 0, 0, blocks * b - n})
+      const auto rows = without_padding(x, mask.keep);
+      return (blocks * b > n ? at::constant_pad_nd(rows, {0, 0, 0, blocks * b - n}) : rows)
           .unflatten(2, {blocks, b});
     };
     const auto q = cut(heads.q), k = cut(heads.k), v = cut(heads.v);
     const auto one = at::ones({mask.keep.defined() ? q.size(0) : 1, 1, n, 1}, q.options());
     const auto real = cut(one).squeeze(-1) > 0;  // [B or 1, 1, K, b]
+    const bool all = !mask.keep.defined() && blocks * b == n && !mask.causal;
     const auto sorted = sort(summaries(cut(net_rows(heads)), real, mask.causal), means(k, real),
-                             allowed(real, mask.causal), real, path_, context);
-    const auto joined = [&](const Tensor& x) {  // [B, H, K, P b (+ b), E]
-      const auto mixed = sorted.mixed(x).expand({-1, -1, blocks, -1, -1});
-      return config_.own ? at::cat({mixed, x}, 3) : mixed;
-    };
-    auto visible = sorted.visible.unsqueeze(3).expand({q.size(0), heads_, blocks, b, -1});
-    if (config_.own) {
-      const auto pairs = at::ones({b, b}, real.options());
-      const auto own = real.unsqueeze(3).logical_and(mask.causal ? pairs.tril() : pairs);
-      visible = at::cat({visible, own.expand({q.size(0), heads_, blocks, b, b})}, -1);
-    }
-    return softmax_read(q * scale_, joined(k), joined(v), visible, weighing(""), context)
-        .flatten(2, 3)
-        .narrow(2, 0, n)
-        .to(heads.v.scalar_type());
+                             all ? Tensor() : allowed(real, mask.causal), real, path_, context);
+    const auto y = context.maps ? read_tiles(q, k, v, real, sorted, context)
+                                : read_sorted(q, k, v, real, sorted, context);
+    return y.narrow(2, 0, n).to(heads.v.scalar_type());
   }
 
   // All keys and values, the running sum of what the net reads, and its mean at the first token of
@@ -141,13 +132,64 @@ class Sinkhorn : public AttentionImpl {
       const int64_t b = x.size(3), e = x.size(4), rows = weights.size(2), picks = weights.size(3);
       if (!index.defined())
         return weights.flatten(2, 3)
+            .to(x.scalar_type())
             .matmul(x.flatten(3))
             .view({x.size(0), x.size(1), rows, picks * b, e});
       const auto at = index.flatten(2).unsqueeze(-1).expand({-1, -1, -1, b * e});
-      return (x.flatten(3).gather(2, at) * weights.flatten(2).unsqueeze(-1))
+      return (x.flatten(3).gather(2, at) * weights.flatten(2).unsqueeze(-1).to(x.scalar_type()))
           .view({x.size(0), x.size(1), rows, picks * b, e});
     }
   };
+
+  // Mixed blocks stand before the others, and each block of queries reads its own ones of both.
+  Tensor read_sorted(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& real,
+                     const Sorted& sorted, Context& context) const {
+    const int64_t blocks = q.size(2), b = q.size(3), picks = sorted.weights.size(3),
+                  rows = sorted.weights.size(2), mixed = rows * picks;
+    const auto options = real.options().dtype(at::kLong);
+    const auto u = at::arange(blocks, options).unsqueeze(1);
+    auto columns = at::arange(picks, options) + (rows > 1 ? u * picks : at::zeros_like(u));
+    if (config_.own) columns = at::cat({columns, u + mixed}, 1);
+    const auto joined = [&](const Tensor& x) {  // [B, H, (R P +) K b, E]
+      const auto first = sorted.mixed(x).flatten(2, 3);
+      return config_.own ? at::cat({first, x.flatten(2, 3)}, 2) : first;
+    };
+    auto keep = sorted.visible.flatten(2);  // [B or 1, 1 or H, R P b]
+    if (config_.own) {
+      const auto own = real.flatten(2);
+      const int64_t batch = std::max(keep.size(0), own.size(0));
+      keep = at::cat({keep.expand({batch, -1, -1}), own.expand({batch, keep.size(1), -1})}, 2);
+    }
+    Visibility seen = {.keep = keep};
+    if (context.mask.causal) {  // what was mixed is of the past
+      const auto t = at::arange(blocks * b, options);
+      seen.ahead = 0;
+      seen.key_positions = at::cat({at::full({mixed * b}, -1, options), t})
+                               .narrow(0, 0, keep.size(2))
+                               .view({1, 1, -1});
+    }
+    return read_blocks(q.flatten(2, 3) * scale_, joined(k), joined(v),
+                       {b, b, columns.view({1, 1, blocks, -1})}, seen, weighing(""), context)
+        .mean;
+  }
+
+  // The same with all weights, for those who look at them.
+  Tensor read_tiles(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& real,
+                    const Sorted& sorted, Context& context) const {
+    const int64_t blocks = q.size(2), b = q.size(3);
+    const auto joined = [&](const Tensor& x) {  // [B, H, K, P b (+ b), E]
+      const auto mixed = sorted.mixed(x).expand({-1, -1, blocks, -1, -1});
+      return config_.own ? at::cat({mixed, x}, 3) : mixed;
+    };
+    auto visible = sorted.visible.unsqueeze(3).expand({q.size(0), heads_, blocks, b, -1});
+    if (config_.own) {
+      const auto pairs = at::ones({b, b}, real.options());
+      const auto own = real.unsqueeze(3).logical_and(context.mask.causal ? pairs.tril() : pairs);
+      visible = at::cat({visible, own.expand({q.size(0), heads_, blocks, b, b})}, -1);
+    }
+    return softmax_read(q * scale_, joined(k), joined(v), visible, weighing(""), context)
+        .flatten(2, 3);
+  }
 
   // summaries [B, H or 1, R, E] and mean keys [B, H, K, D] of blocks with real tokens [B, 1, K, b].
   Sorted sort(const Tensor& summary, const Tensor& keys, const Tensor& allowed, const Tensor& real,
@@ -168,7 +210,9 @@ class Sinkhorn : public AttentionImpl {
                        ? masked_softmax(scores, allowed)
                        : sinkhorn_balanced(scores, allowed, config_.iterations);
     const auto type = weights.scalar_type();
-    auto slots = allowed.to(type).matmul(real.to(type)) > 0;  // [B, 1, R, b]
+    auto slots = allowed.defined()  // [B, 1, R, b]
+                     ? allowed.to(type).matmul(real.to(type)) > 0
+                     : at::ones_like(real);
     if (config_.cut == 0) return {weights.unsqueeze(3), {}, slots};
     const int64_t count = std::min(config_.cut, weights.size(2));
     return {weights.narrow(2, 0, count).unsqueeze(2),
@@ -205,7 +249,7 @@ class Sinkhorn : public AttentionImpl {
   // mean of all rows up to the first one of the block.
   Tensor summaries(const Tensor& rows, const Tensor& real, bool causal) const {
     if (causal) {
-      const auto sums = rows.sum(3), first = rows.select(3, 0);  // [B, H or 1, K, E]
+      const auto sums = summed(rows), first = rows.select(3, 0);  // [B, H or 1, K, E]
       const auto before = at::constant_pad_nd(sums, {0, 0, 1, -1}).cumsum(2);
       const auto count =
           at::arange(rows.size(2), real.options().dtype(at::kLong)) * rows.size(3) + 1;
@@ -213,15 +257,18 @@ class Sinkhorn : public AttentionImpl {
     }
     if (!one_row()) return means(rows, real);
     const auto count = real.sum({2, 3}).clamp_min(1).unsqueeze(-1).unsqueeze(-1);
-    return rows.sum({2, 3}).unsqueeze(2) / count;
+    return summed(rows).sum(2, true) / count;
   }
   bool one_row() const { return config_.cut > 0 && config_.mixing == Mixing::top; }
 
   static Tensor means(const Tensor& rows, const Tensor& real) {
-    return rows.sum(3) / real.sum(3).clamp_min(1).unsqueeze(-1);
+    return summed(rows) / real.sum(3).clamp_min(1).unsqueeze(-1);
   }
+  // Over the tokens of a block, in float32 at least.
+  static Tensor summed(const Tensor& rows) { return rows.sum(3, false, wide(rows)); }
 
-  // Blocks without real tokens neither have companions nor are some. [B or 1, 1, R, K]
+  // Blocks without real tokens neither have companions nor are some. [B or 1, 1, R, K]; sort()
+  // takes an undefined tensor for all.
   Tensor allowed(const Tensor& real, bool causal) const {
     const auto some = real.any(3);  // [B or 1, 1, K]
     if (one_row()) return some.unsqueeze(2);

@@ -12,6 +12,7 @@ namespace {
 
 // ln sum exp over what is allowed, 0 where nothing is; gradients are finite everywhere.
 Tensor log_sum(const Tensor& x, const Tensor& allowed, int64_t dim) {
+  if (!allowed.defined()) return x.logsumexp(dim, true);
   const auto none = allowed.logical_not();
   const auto any = allowed.any(dim, true);
   const auto most = x.detach()
@@ -25,18 +26,20 @@ Tensor log_sum(const Tensor& x, const Tensor& allowed, int64_t dim) {
 }  // namespace
 
 Tensor sinkhorn_balanced(const Tensor& scores, const Tensor& allowed, int64_t iterations) {
-  const auto all = allowed.expand_as(scores);
+  const auto all = allowed.defined() ? allowed.expand_as(scores) : allowed;
   auto x = scores;
   for (int64_t i = 0; i < iterations; ++i) {
     x = x - log_sum(x, all, -1);
     x = x - log_sum(x, all, -2);
   }
+  if (!all.defined()) return x.exp();
   return x.masked_fill(all.logical_not(), 0).exp().masked_fill(all.logical_not(), 0);
 }
 
 Picked best_sources(const Tensor& scores, const Tensor& allowed, int64_t count,
                     const std::string& site, const Context& context) {
-  auto left = allowed.expand_as(scores);
+  auto left = allowed.defined() ? allowed.expand_as(scores)
+                                : at::ones_like(scores, scores.options().dtype(at::kBool));
   std::vector<Tensor> index, weight, found;
   for (int64_t p = 0; p < count; ++p) {
     const auto weights = masked_softmax(scores, left);

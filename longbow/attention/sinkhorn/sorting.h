@@ -1,6 +1,7 @@
 #pragma once
 // From scores of blocks to the weights by which they are mixed. Scores are [..., R, K]: how well
-// source v suits row u. `allowed`, which broadcasts to them, says which sources a row may have.
+// source v suits row u. `allowed`, which broadcasts to them, says which sources a row may have;
+// undefined: all.
 #include "longbow/nn/contract/context.h"
 
 namespace longbow {
