@@ -31,7 +31,8 @@ struct BlockSoftmax {
   PerHead<int64_t> query_groups, key_groups;        // [N], [M]
   PerHead<float> key_bias;                          // [M]
   PerHead<float> bias;                              // [U, query_block, S key_block]
-  const int64_t* key;                               // [2], or null: nothing is dropped
+  int64_t low, high;   // where low <= high, bias is [N, high - low + 1], by distance
+  const int64_t* key;  // [2], or null: nothing is dropped
   uint64_t site;
   double rate;
   HeadResults out;
@@ -44,7 +45,7 @@ struct BlockSoftmaxBackward {
   const float* dlog_sum;  // [B, H, N]
   float* delta;           // [B, H, N]: room for sum_d dout out - dlog_sum
   HeadResults dq, dk, dv;
-  float* dbias;  // [B, H, U, query_block, S key_block], zeros; or null
+  float* dbias;  // [B, H] and as bias, zeros; or null
   // Which (block of queries) S + (place in its list) name a block of keys: those of block c are
   // order[first[c]] ... order[first[c + 1] - 1], always in the same order.
   PerHead<int64_t> order, first;  // [U S], [blocks of keys + 1]

@@ -36,10 +36,18 @@ struct DroppedWeights {
   double rate = 0;
 };
 
+// A bias that knows a pair by how far the key is behind the query, by the positions of both: row i
+// has a number for each of low, …, high, and that of clamp(j - i, low, high) is added to the score.
+struct Distances {
+  int64_t low = 0, high = -1;  // none
+  int64_t count() const { return high - low + 1; }
+};
+
 struct BlockRule {
   BlockPairs pairs;
   Visibility visibility;
   DroppedWeights dropped;
+  Distances distances = {};
 };
 
 }  // namespace longbow

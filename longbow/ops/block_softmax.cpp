@@ -137,7 +137,8 @@ TORCH_LIBRARY_IMPL(longbow, Autograd, m) {
 
 BlockSoftmax block_softmax(const Tensor& q, const Tensor& k, const Tensor& v,
                            const BlockPairs& pairs, const Visibility& visibility,
-                           const Tensor& bias, const DroppedWeights& dropped) {
+                           const Tensor& bias, const DroppedWeights& dropped,
+                           const Distances& distances) {
   TORCH_CHECK(q.dim() == 4 && k.dim() == 4 && v.dim() == 4 && q.size(3) == k.size(3) &&
                   k.size(2) == v.size(2),
               "block_softmax: q is ", q.sizes(), ", k ", k.sizes(), ", v ", v.sizes());
@@ -147,7 +148,12 @@ BlockSoftmax block_softmax(const Tensor& q, const Tensor& k, const Tensor& v,
   TORCH_CHECK(pairs.columns.dim() == 4 && pairs.columns.size(2) == (q.size(2) + block - 1) / block,
               "block_softmax: columns are ", pairs.columns.sizes(), " for ", q.size(2),
               " queries in blocks of ", block);
-  const auto rule = packed({pairs, visibility, dropped});
+  TORCH_CHECK(
+      distances.count() <= 0 || (bias.defined() && bias.dim() == 4 && bias.size(2) == q.size(2) &&
+                                 bias.size(3) == distances.count()),
+      "block_softmax: bias is ", bias.sizes(), " for ", q.size(2), " queries and ",
+      distances.count(), " distances");
+  const auto rule = packed({pairs, visibility, dropped, distances});
   const auto [out, log_sum] = call(q, k, v, bias.defined() ? Maybe(bias) : std::nullopt,
                                    rule.tensors, rule.numbers, rule.rate);
   return {out, log_sum};

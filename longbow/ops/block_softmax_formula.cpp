@@ -63,20 +63,47 @@ struct Plan : BlockRule {
     return at::arange(tokens, pairs.columns.options()).view({1, 1, tokens});
   }
 
+  // Where the listed keys stand: [.., U, S key_block], negative or behind the last one for none.
+  Tensor index() const {
+    const auto offset = at::arange(pairs.key_block, pairs.columns.options());
+    return (pairs.columns.unsqueeze(-1) * pairs.key_block + offset).flatten(-2);
+  }
+  // How far queries are behind keys: i - j, [b, h, U, query_block, S key_block].
+  Tensor behind(int64_t n) const {
+    const auto &of_q = visibility.query_positions, &of_k = visibility.key_positions;
+    return of_queries(of_q.defined() ? of_q : numbered(n)) -
+           (of_k.defined() ? of_keys(of_k) : index().unsqueeze(-2));
+  }
+  // The column of each pair in a bias by distance.
+  Tensor labels(int64_t n) const {
+    return behind(n).neg().clamp(distances.low, distances.high) - distances.low;
+  }
+  // What is added to the scores [B, H, U, query_block, S key_block]; undefined where nothing is.
+  Tensor added(const Tensor& bias, at::IntArrayRef scores, int64_t n) const {
+    if (!bias.defined() || distances.count() <= 0) return bias;
+    const auto rows = in_blocks(bias, pairs.query_block);
+    return rows.expand({scores[0], scores[1], -1, -1, -1}).gather(4, labels(n).expand(scores));
+  }
+  // And back, from its gradient.
+  Tensor bias_gradient(const Tensor& ds, const Tensor& bias, int64_t n) const {
+    if (distances.count() <= 0) return ds.sum_to_size(bias.sizes()).to(bias.scalar_type());
+    auto sizes = ds.sizes().vec();
+    sizes[4] = distances.count();
+    const auto rows = at::zeros(sizes, ds.options()).scatter_add_(4, labels(n).expand_as(ds), ds);
+    return together(rows, n).sum_to_size(bias.sizes()).to(bias.scalar_type());
+  }
+
   // [b, h, U, query_block or 1, S key_block] bool.
   Tensor visible(int64_t n, int64_t m) const {
     const auto& rule = visibility;
-    const auto offset = at::arange(pairs.key_block, pairs.columns.options());
-    const auto index = (pairs.columns.unsqueeze(-1) * pairs.key_block + offset).flatten(-2);
-    auto seen = (index >= 0).logical_and(index < m).unsqueeze(-2);  // [b, h, U, 1, S key_block]
+    const auto place = index();
+    auto seen = (place >= 0).logical_and(place < m).unsqueeze(-2);  // [b, h, U, 1, S key_block]
     if (rule.keep.defined()) seen = seen.logical_and(of_keys(rule.keep));
     if (rule.query_groups.defined())
       seen = seen.logical_and(of_queries(rule.query_groups) == of_keys(rule.key_groups));
     if (rule.back == Visibility::kAll && rule.ahead == Visibility::kAll && rule.apart <= 0)
       return seen;
-    const auto i = of_queries(rule.query_positions.defined() ? rule.query_positions : numbered(n));
-    const auto j = rule.key_positions.defined() ? of_keys(rule.key_positions) : index.unsqueeze(-2);
-    const auto distance = i - j;
+    const auto distance = behind(n);
     if (rule.back != Visibility::kAll) seen = seen.logical_and(distance <= rule.back);
     if (rule.ahead != Visibility::kAll) seen = seen.logical_and(distance >= -rule.ahead);
     return rule.apart > 0 ? seen.logical_and(distance.abs() >= rule.apart) : seen;
@@ -86,7 +113,7 @@ struct Plan : BlockRule {
                 int64_t m) const {
     const auto type = queries.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
     auto s = queries.matmul(keys.transpose(-2, -1)).to(type);
-    if (bias.defined()) s = s + bias;
+    if (const auto more = added(bias, s.sizes(), n); more.defined()) s = s + more;
     if (visibility.key_bias.defined()) s = s + of_keys(visibility.key_bias).to(type);
     return s.masked_fill_(visible(n, m).logical_not(), -std::numeric_limits<double>::infinity());
   }
@@ -147,7 +174,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> block_softmax_formula_backward(
   return {together(ds.matmul(keys), n),
           listed.scattered(dk.to(type), k.sizes()).to(k.scalar_type()),
           listed.scattered(dv.to(type), v.sizes()).to(v.scalar_type()),
-          past.wants_bias ? wide_ds.sum_to_size(bias.sizes()).to(bias.scalar_type()) : Tensor()};
+          past.wants_bias ? plan.bias_gradient(wide_ds, bias, n) : Tensor()};
 }
 
 }  // namespace longbow

@@ -7,7 +7,7 @@ namespace longbow {
 using at::Tensor;
 
 PackedRule packed(const BlockRule& rule) {
-  const auto& [pairs, visibility, dropped] = rule;
+  const auto& [pairs, visibility, dropped, distances] = rule;
   OptionalTensors tensors;
   for (const auto& tensor :
        {pairs.columns, visibility.keep, visibility.query_positions, visibility.key_positions,
@@ -15,13 +15,13 @@ PackedRule packed(const BlockRule& rule) {
     tensors.push_back(tensor.defined() ? std::optional(tensor) : std::nullopt);
   return {tensors,
           {pairs.query_block, pairs.key_block, visibility.back, visibility.ahead, visibility.apart,
-           static_cast<int64_t>(dropped.site)},
+           static_cast<int64_t>(dropped.site), distances.low, distances.high},
           dropped.rate};
 }
 
 BlockRule unpacked(const OptionalTensors& tensors, at::IntArrayRef numbers, double rate) {
-  TORCH_CHECK(tensors.size() == 8 && numbers.size() == 6, "block_softmax: a rule of ",
-              tensors.size(), " tensors and ", numbers.size(), " numbers, but needs 8 and 6");
+  TORCH_CHECK(tensors.size() == 8 && numbers.size() == 8, "block_softmax: a rule of ",
+              tensors.size(), " tensors and ", numbers.size(), " numbers, but needs 8 and 8");
   const auto at = [&](size_t i) {
     const std::optional<Tensor> tensor = tensors[i];
     return tensor.value_or(Tensor());
@@ -36,7 +36,8 @@ BlockRule unpacked(const OptionalTensors& tensors, at::IntArrayRef numbers, doub
                          .query_groups = at(4),
                          .key_groups = at(5),
                          .key_bias = at(6)},
-          .dropped = {at(7), static_cast<uint64_t>(numbers[5]), rate}};
+          .dropped = {at(7), static_cast<uint64_t>(numbers[5]), rate},
+          .distances = {numbers[6], numbers[7]}};
 }
 
 }  // namespace longbow

@@ -11,8 +11,9 @@ namespace longbow {
 
 using OptionalTensors = c10::List<std::optional<at::Tensor>>;
 struct PackedRule {
-  OptionalTensors tensors;       // columns, keep, positions, groups, the key of what is dropped
-  std::vector<int64_t> numbers;  // query_block, key_block, back, ahead, apart, site
+  // columns, keep, positions, groups, the bias of keys, the key of what is dropped
+  OptionalTensors tensors;
+  std::vector<int64_t> numbers;  // query_block, key_block, back, ahead, apart, site, low, high
   double rate;
 };
 PackedRule packed(const BlockRule& rule);

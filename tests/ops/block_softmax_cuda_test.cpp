@@ -34,6 +34,7 @@ struct Problem {
   Visibility visibility = {};
   Tensor bias = {};
   DroppedWeights dropped = {};
+  Distances distances = {};
 
   explicit Problem(const Sizes& of, int64_t lists = 1, int64_t listed = 4)
       : size(of),
@@ -81,7 +82,7 @@ Results results(const Problem& p, at::ScalarType rounded, at::ScalarType compute
     *x = there(*x);
   auto dropped = p.dropped;
   dropped.key = there(dropped.key);
-  const auto got = block_softmax(q, k, v, pairs, rule, bias, dropped);
+  const auto got = block_softmax(q, k, v, pairs, rule, bias, dropped, p.distances);
   EXPECT_EQ(got.log_sum.scalar_type(), computed == at::kDouble ? at::kDouble : at::kFloat);
   std::vector<Tensor> leaves = {q, k, v};
   if (bias.defined()) leaves.push_back(bias);
@@ -213,6 +214,23 @@ TEST(BlockSoftmaxCuda, AddsABiasOfKeys) {
     p.bias = random_normal(p.weights(), 13);
     expect_equal(p, c10::str("blocks of ", block, ", beside a bias of pairs"));
   }
+}
+
+TEST(BlockSoftmaxCuda, AddsABiasByDistance) {
+  for (const auto& [low, high] : {std::pair{-12, 12}, {-70, 0}, {0, 0}, {-200, 200}})
+    for (const int64_t block : {16, 64}) {
+      Problem p({150, 150, block, block, 64, 64});
+      const int64_t rows = p.pairs.columns.size(2);
+      const auto near = at::arange(rows).unsqueeze(1) + at::arange(-1, 2);
+      p.pairs.columns = near.masked_fill(near >= rows, -1).view({1, 1, rows, 3});
+      p.distances = {low, high};
+      p.bias = random_normal({kBatch, kHeads, 150, high - low + 1}, 13);
+      expect_equal(p, c10::str(low, " to ", high, ", blocks of ", block));
+      p.visibility = {.back = 40, .ahead = 9, .keep = numbers({kBatch, 1, 150}, 4, 12) > 0};
+      expect_equal(p, c10::str(low, " to ", high, ", blocks of ", block, ", some hidden"));
+      p.dropped = {at::tensor({3, 4}, at::kLong), 77, 0.2};
+      expect_equal(p, c10::str(low, " to ", high, ", blocks of ", block, ", some dropped"));
+    }
 }
 
 TEST(BlockSoftmaxCuda, DropsTheWeightsOfTheFormula) {

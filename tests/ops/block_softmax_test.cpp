@@ -18,6 +18,7 @@ struct Problem {
   BlockPairs pairs;
   Visibility visibility = {};
   Tensor bias = {};
+  Distances distances = {};
 };
 
 int64_t at_or(const Tensor& x, int64_t b, int64_t h, int64_t t, int64_t otherwise) {
@@ -52,7 +53,11 @@ Dense dense(const Problem& p, int64_t batch, int64_t heads) {
             times[b][h][i][j] += 1;
             if (v.key_bias.defined())
               bias[b][h][i][j] = v.key_bias[b % v.key_bias.size(0)][h % v.key_bias.size(1)][j];
-            if (p.bias.defined())
+            if (p.distances.count() > 0) {
+              const int64_t ahead = std::clamp(-distance, p.distances.low, p.distances.high);
+              bias[b][h][i][j] +=
+                  p.bias[b % p.bias.size(0)][h % p.bias.size(1)][i][ahead - p.distances.low];
+            } else if (p.bias.defined())
               bias[b][h][i][j] = p.bias[b % p.bias.size(0)][h % p.bias.size(1)][u]
                                        [i % p.pairs.query_block][s * p.pairs.key_block + o];
           }
@@ -68,7 +73,7 @@ void expect_equal(const Problem& p, const std::string& what) {
   const auto s = q.matmul(k.transpose(-2, -1)) + table.bias + table.times.log();
   const auto log_sum = s.logsumexp(-1);
   const auto want = at::_safe_softmax(s, -1).matmul(v);
-  const auto got = block_softmax(q, k, v, p.pairs, p.visibility, p.bias);
+  const auto got = block_softmax(q, k, v, p.pairs, p.visibility, p.bias, {}, p.distances);
   EXPECT_NEAR_TENSOR(got.out, want, tolerance(at::kDouble));
   EXPECT_TRUE(at::equal(got.log_sum.isneginf(), log_sum.isneginf()));
   EXPECT_NEAR_TENSOR(got.log_sum.masked_fill(log_sum.isneginf(), 0),
@@ -119,6 +124,43 @@ TEST(BlockSoftmax, HidesByPosition) {
   expect_equal(p, "groups and hidden keys");
   p.visibility.key_bias = random_normal({2, 1, p.keys}, 10);
   expect_equal(p, "keys of different weight");
+}
+
+// Blocks around each: no pair is listed twice.
+Tensor near_columns(int64_t blocks) {
+  const auto u = at::arange(blocks).unsqueeze(1) + at::arange(-1, 2);
+  return u.masked_fill(u >= blocks, -1).view({1, 1, blocks, 3});
+}
+
+TEST(BlockSoftmax, AddsABiasByDistance) {
+  Problem p = {.queries = 23, .keys = 23, .pairs = {5, 5, near_columns(5)}};
+  for (const auto& [low, high] : {std::pair{-2, 3}, {-9, 0}, {0, 0}, {-20, 20}}) {
+    p.distances = {low, high};
+    p.bias = random_normal({2, 3, 23, high - low + 1}, 4);
+    p.visibility = {};
+    expect_equal(p, c10::str(low, " to ", high));
+    p.visibility = {.ahead = 2, .query_positions = numbers({1, 3, 23}, 20, 5)};
+    expect_equal(p, c10::str(low, " to ", high, ", positions that are given"));
+  }
+}
+
+TEST(BlockSoftmax, HasTheGradientOfABiasByDistance) {
+  const auto q = random_normal({2, 2, 7, 3}, 1), bias = random_normal({2, 1, 7, 4}, 2);
+  const BlockPairs pairs = {3, 3, near_columns(3)};
+  const Distances distances = {-1, 2};
+  const auto slope = random_normal({2, 2, 7, 3}, 3);
+  const auto value = [&](const Tensor& b) {
+    return (block_softmax(q, q, q, pairs, {.back = 4}, b, {}, distances).out * slope).sum();
+  };
+  const auto leaf = bias.clone().requires_grad_();
+  const auto got = torch::autograd::grad({value(leaf)}, {leaf})[0];
+  auto want = at::zeros_like(bias);
+  for (int64_t i = 0; i < bias.numel(); ++i) {
+    const auto step = at::zeros_like(bias);
+    step.view({-1})[i] = 1e-5;
+    want.view({-1})[i] = (value(bias + step) - value(bias - step)) / 2e-5;
+  }
+  EXPECT_NEAR_TENSOR(got, want, (Tolerance{1e-7, 1e-7}));
 }
 
 TEST(BlockSoftmax, HasTheGradientsOfTheFormula) {
@@ -215,6 +257,10 @@ TEST(BlockSoftmax, NamesWhatDoesNotFit) {
   EXPECT_NE(error_of([&] {
               block_softmax(x, x, x, {2, 3, columns});
             }).find("block_softmax: columns are [1, 1, 2, 1] for 6 queries in blocks of 2"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] {
+              block_softmax(x, x, x, {3, 3, columns}, {}, x, {}, {0, 2});
+            }).find("block_softmax: bias is [1, 1, 6, 2] for 6 queries and 3 distances"),
             std::string::npos);
 }
 

@@ -109,7 +109,7 @@ __device__ __forceinline__ void drop(mma::C (&weight)[kRows][kSlots], const Drop
       }
 }
 
-template <class T, int kWidth, bool kMore>
+template <class T, int kWidth, int kMore>
 __global__ void __launch_bounds__(kMostThreads) attend(BlockSoftmax task) {
   constexpr int kRows = kRowsOf<kWidth>, kStride = mma::padded(kWidth);
   constexpr int kBuffer = kTile * kStride;
@@ -134,8 +134,7 @@ __global__ void __launch_bounds__(kMostThreads) attend(BlockSoftmax task) {
   marks.fill(queries_of(task, place), held, most);
 
   const T *k = place.rows<T>(task.k), *v = place.rows<T>(task.v);
-  const float *bias = kMore ? place.of(task.bias) : nullptr,
-              *key_bias = kMore ? place.of(task.key_bias) : nullptr;
+  const AddedScores<kMore> added(task, place);
   const WeightPlaces weights(task, held);
   mma::A q[kRows][kWidth / 16];
   Reading<T, kWidth, kRows> reading;
@@ -155,10 +154,10 @@ __global__ void __launch_bounds__(kMostThreads) attend(BlockSoftmax task) {
         mma::C s[kRows][kSlots] = {};
         add_products<T>(s, q, keys + buffer * kBuffer);
         const int64_t column = passing.cut.column(tile);
-        if (bias || key_bias || !slots.all_visible())
-          hide<true>(s, slots, 0, marks, own, passing.rule, [&](int row, int slot) {
-            return (bias ? bias[weights.in_head(row) + column + slot] : 0) +
-                   (key_bias ? key_bias[slots.token[slot]] : 0);
+        if (added.some() || !slots.all_visible())
+          hide<true>(s, slots, 0, marks, own, passing.rule, [&](int row, int slot, int ahead) {
+            return added.of(held.first + row, slots.token[slot], ahead,
+                            weights.in_head(row) + column + slot);
           });
         reading.weigh(s);
         if (kMore && dropped.some)
@@ -174,7 +173,7 @@ __global__ void __launch_bounds__(kMostThreads) attend(BlockSoftmax task) {
                                task.out.token, held.rows - own, value_width);
 }
 
-template <class T, int kWidth, bool kMore>
+template <class T, int kWidth, int kMore>
 void launch(const BlockSoftmax& task, cudaStream_t stream) {
   constexpr int kRows = kRowsOf<kWidth> * 16;
   const int warps = warps_for(task.query_block, task.queries, kRows), rows = warps * kRows;
@@ -189,7 +188,7 @@ void launch(const BlockSoftmax& task, cudaStream_t stream) {
 }  // namespace
 
 void block_softmax_cuda(const BlockSoftmax& task, void* stream) noexcept {
-  with_shape(task, [&]<class T, int kWidth, bool kMore>() {
+  with_shape(task, [&]<class T, int kWidth, int kMore>() {
     launch<T, kWidth, kMore>(task, static_cast<cudaStream_t>(stream));
   });
 }

@@ -75,7 +75,7 @@ struct RowSums {
 
   // Scores become ds; dp is g . v. The weight of the thread's first query and slot stands at
   // `first`, that of the next query `line` further.
-  template <bool kMore>
+  template <int kMore>
   __device__ __forceinline__ void differentiate(mma::C (&score)[kRows][2],
                                                 const mma::C (&dp)[kRows][2],
                                                 const Dropped& dropped, int64_t first, int64_t line,
@@ -103,7 +103,61 @@ struct RowSums {
   }
 };
 
-template <class T, int kWidth, bool kMore>
+// The gradient of a bias by distance. A distance between the ends is that of one pair, which is
+// written at once; those at both ends are of many, and are summed.
+template <int kRows>
+struct SumsByDistance {
+  float* rows;  // of the queries that are held, or null
+  float end[kRows][2][2];
+
+  __device__ explicit SumsByDistance(float* to) : rows(to), end{} {}
+
+  template <int kMost>
+  __device__ __forceinline__ void add(const mma::C (&ds)[kRows][2], const Slots& slots, int from,
+                                      const Marks<kMost>& marks, int own, const Rule& rule,
+                                      const AddedScores<2>& of) {
+    if (!rows) return;
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, last = of.high - of.low;
+#pragma unroll
+    for (int m = 0; m < kRows; ++m)
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const int row = own + m * 16 + i * 8 + g, position = marks.position[row];
+#pragma unroll
+        for (int n = 0; n < 2; ++n)
+#pragma unroll
+          for (int j = 0; j < 2; ++j) {
+            const int slot = from + n * 8 + 2 * t + j, place = slots.position[slot];
+            if (slots.group[slot] != marks.group[row] || !rule.sees(position, place)) continue;
+            const float one = ds[m][n].part[2 * i + j];
+            const int label = of.label(place - position);
+            if (label > 0 && label < last)
+              rows[of.line(row) + label] = one;
+            else
+              end[m][i][label > 0] += one;
+          }
+      }
+  }
+  __device__ void store(int own, int held, const AddedScores<2>& of) const {
+    if (!rows) return;
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, last = of.high - of.low;
+#pragma unroll
+    for (int m = 0; m < kRows; ++m)
+#pragma unroll
+      for (int i = 0; i < 2; ++i)
+#pragma unroll
+        for (int side = 0; side < 2; ++side) {
+          float sum = end[m][i][side];
+          sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+          sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+          const int row = own + m * 16 + i * 8 + g;
+          if (t == 0 && row < held && (side == 0 || last > 0))
+            rows[of.line(row) + side * last] = sum;
+        }
+  }
+};
+
+template <class T, int kWidth, int kMore>
 __global__ void __launch_bounds__(kMostThreads) query_gradient(BlockSoftmaxBackward all) {
   constexpr int kRows = kRowsOf<kWidth>, kStride = mma::padded(kWidth);
   constexpr int kBuffer = kTile * kStride, kMost = kMostWarps * kRows * 16;
@@ -134,12 +188,16 @@ __global__ void __launch_bounds__(kMostThreads) query_gradient(BlockSoftmaxBackw
   __syncthreads();
 
   const T *k = place.rows<T>(task.k), *v = place.rows<T>(task.v);
-  const float *bias = kMore ? place.of(task.bias) : nullptr,
-              *key_bias = kMore ? place.of(task.key_bias) : nullptr;
+  const AddedScores<kMore> added(task, place);
   const WeightPlaces weights(task, held);
   const RowSums<kRows> sums(task, held, own, deltas);
   mma::A q[kRows][kWidth / 16], g[kRows][kWidth / 16];
   mma::C dq[kRows][kWidth / 8] = {};
+  SumsByDistance<kRows> by_distance(
+      kMore == 2 && all.dbias
+          ? all.dbias + added.line(static_cast<int>(place.both) * static_cast<int>(task.queries) +
+                                   held.first)
+          : nullptr);
   bool fresh = true;
   each_tile(
       walk, passing, 0, passing.cut.tiles(),
@@ -157,7 +215,7 @@ __global__ void __launch_bounds__(kMostThreads) query_gradient(BlockSoftmaxBackw
         }
         fresh = false;
         const int64_t column = passing.cut.column(tile);
-        const bool hidden = bias || key_bias || !slots.all_visible();
+        const bool hidden = added.some() || !slots.all_visible();
 #pragma unroll 1
         for (int part = 0; part < kTile; part += 16) {
           const T *part_keys = keys + buffer * kBuffer + part * kStride,
@@ -166,19 +224,22 @@ __global__ void __launch_bounds__(kMostThreads) query_gradient(BlockSoftmaxBackw
           add_products<T>(s, q, part_keys);
           add_products<T>(dp, g, part_values);
           if (hidden)
-            hide<true>(s, slots, part, marks, own, passing.rule, [&](int row, int slot) {
-              return (bias ? bias[weights.in_head(row) + column + slot] : 0) +
-                     (key_bias ? key_bias[slots.token[slot]] : 0);
+            hide<true>(s, slots, part, marks, own, passing.rule, [&](int row, int slot, int ahead) {
+              return added.of(held.first + row, slots.token[slot], ahead,
+                              weights.in_head(row) + column + slot);
             });
           sums.template differentiate<kMore>(
               s, dp, dropped, weights.in_all(own + lane / 4) + column + part + lane % 4 * 2,
-              weights.line, all.dbias);
+              weights.line, kMore == 1 ? all.dbias : nullptr);
+          if constexpr (kMore == 2)
+            by_distance.add(s, slots, part, marks, own, passing.rule, added);
           mma::A ds[kRows];
 #pragma unroll
           for (int m = 0; m < kRows; ++m) ds[m] = mma::a_of<T>(s[m][0], s[m][1]);
           add_weighed(dq, ds, part_keys);
         }
       });
+  if constexpr (kMore == 2) by_distance.store(own, held.rows, added);
   store_rows<T, kWidth, kRows>(dq, queries + own * kStride,
                                place.rows<T>(all.dq) + (held.first + own) * all.dq.token,
                                all.dq.token, held.rows - own, width);
@@ -193,7 +254,7 @@ struct QuerySlots {
 
 // The scores s and g . v = dp of the keys of a warp and 16 slots become the weights of values and
 // ds.
-template <bool kMore>
+template <int kMore>
 __device__ __forceinline__ void differentiate(mma::C (&s)[1][2], mma::C (&dp)[1][2],
                                               const QuerySlots& slots, int part,
                                               const Dropped& dropped, int64_t first) {
@@ -255,7 +316,7 @@ __device__ Passing<false> queries_of(const BlockSoftmaxBackward& all, const Held
           keys.first + keys.rows - 1};
 }
 
-template <class T, int kWidth, bool kMore>
+template <class T, int kWidth, int kMore>
 __global__ void __launch_bounds__(kMostThreads, kWidth > 64 || kMore ? 2 : 3)
     key_gradient(BlockSoftmaxBackward all) {
   constexpr int kStride = mma::padded(kWidth), kBuffer = kTile * kStride;
@@ -288,8 +349,7 @@ __global__ void __launch_bounds__(kMostThreads, kWidth > 64 || kMore ? 2 : 3)
   const bool hides = __syncthreads_or(marks.fill(tokens, held, most));
 
   const T *q = place.rows<T>(task.q), *dout = place.rows<T>(all.dout);
-  const float *bias = kMore ? place.of(task.bias) : nullptr,
-              *key_bias = kMore ? place.of(task.key_bias) : nullptr;
+  const AddedScores<kMore> added(task, place);
   const int64_t line = task.listed * task.key_block;
   const auto describe_more = [&](QuerySlots& slots, int slot, int token, const Cut::Place& from) {
     const int64_t query = place.both * task.queries + token;
@@ -325,7 +385,7 @@ __global__ void __launch_bounds__(kMostThreads, kWidth > 64 || kMore ? 2 : 3)
           load_left(v, values + own * kStride);
         }
         fresh = false;
-        const bool hidden = bias || key_bias || hides || !slots.all_visible();
+        const bool hidden = added.some() || hides || !slots.all_visible();
 #pragma unroll 1
         for (int part = 0; part < kTile; part += 16) {
           const T *part_queries = queries + buffer * kBuffer + part * kStride,
@@ -334,10 +394,11 @@ __global__ void __launch_bounds__(kMostThreads, kWidth > 64 || kMore ? 2 : 3)
           add_products<T>(s, k, part_queries);
           add_products<T>(dp, v, part_slopes);
           if (hidden)
-            hide<false>(s, slots, part, marks, own, passing.rule, [&](int row, int slot) {
-              return (bias ? bias[of_queries[stage].line[slot] + row] : 0) +
-                     (key_bias ? key_bias[held.first + row] : 0);
-            });
+            hide<false>(s, slots, part, marks, own, passing.rule,
+                        [&](int row, int slot, int ahead) {
+                          return added.of(slots.token[slot], held.first + row, ahead,
+                                          of_queries[stage].line[slot] + row);
+                        });
           differentiate<kMore>(s, dp, of_queries[stage], part, dropped,
                                place.both * task.blocks * task.query_block * line + own + lane / 4);
           const mma::A w[1] = {mma::a_of<T>(s[0][0], s[0][1])},
@@ -362,7 +423,7 @@ __global__ void __launch_bounds__(kMostThreads, kWidth > 64 || kMore ? 2 : 3)
                            held.rows - own, value_width);
 }
 
-template <class T, int kWidth, bool kMore>
+template <class T, int kWidth, int kMore>
 void launch(const BlockSoftmaxBackward& all, cudaStream_t stream) {
   const auto& task = all.past;
   const int64_t heads = task.batch * task.heads;
@@ -400,7 +461,7 @@ int64_t block_softmax_parts(const BlockSoftmax& task) noexcept {
 }
 
 void block_softmax_backward_cuda(const BlockSoftmaxBackward& task, void* stream) noexcept {
-  with_shape(task.past, [&]<class T, int kWidth, bool kMore>() {
+  with_shape(task.past, [&]<class T, int kWidth, int kMore>() {
     launch<T, kWidth, kMore>(task, static_cast<cudaStream_t>(stream));
   });
 }

@@ -293,9 +293,35 @@ __device__ __forceinline__ void each_tile(Walk& walk, const Passing<keys>& passi
   __syncthreads();
 }
 
-// Scores of the rows of a warp, from `own` on, and the slots from `from` on: bias(row, slot) is
-// added, and what is not seen becomes -infinity. Rows are queries and slots keys, or the other way
-// round.
+// What is added to the scores of one head.
+template <int kMore>
+struct AddedScores {
+  const float *pairs, *keys, *distances;
+  int low, high;
+
+  __device__ AddedScores(const BlockSoftmax& task, const HeadPlace& place)
+      : pairs(kMore == 1 ? place.of(task.bias) : nullptr),
+        keys(kMore > 0 ? place.of(task.key_bias) : nullptr),
+        distances(kMore == 2 ? place.of(task.bias) : nullptr),
+        low(static_cast<int>(task.low)),
+        high(static_cast<int>(task.high)) {}
+  __device__ bool some() const { return kMore > 0 && (pairs || keys || distances); }
+  // Which of the numbers of a query is that of a key so far ahead.
+  __device__ int label(int ahead) const { return min(max(ahead, low), high) - low; }
+  __device__ int64_t line(int query) const { return int64_t{query} * (high - low + 1); }
+  // Of a query and a key, whose weight stands at `place`.
+  __device__ float of(int query, int key, int ahead, int64_t place) const {
+    float sum = 0;
+    if (kMore == 1 && pairs) sum = pairs[place];
+    if (kMore == 2) sum = distances[line(query) + label(ahead)];
+    if (kMore > 0 && keys) sum += keys[key];
+    return sum;
+  }
+};
+
+// Scores of the rows of a warp, from `own` on, and the slots from `from` on: bias(row, slot, ahead)
+// is added, where the key is so far ahead of the query, and what is not seen becomes -infinity.
+// Rows are queries and slots keys, or the other way round.
 template <bool keys, int kRows, int kTiles, int kMost, class Bias>
 __device__ __forceinline__ void hide(mma::C (&score)[kRows][kTiles], const Slots& slots, int from,
                                      const Marks<kMost>& marks, int own, const Rule& rule,
@@ -323,7 +349,8 @@ __device__ __forceinline__ void hide(mma::C (&score)[kRows][kTiles], const Slots
           const int row = row_position[m][i];
           const bool seen = slot_group == row_group[m][i] &&
                             (keys ? rule.sees(row, slot_position) : rule.sees(slot_position, row));
-          one = seen ? one + bias(own + m * 16 + i * 8 + g, slot) : -INFINITY;
+          const int ahead = keys ? slot_position - row : row - slot_position;
+          one = seen ? one + bias(own + m * 16 + i * 8 + g, slot, ahead) : -INFINITY;
         }
     }
 }
@@ -420,15 +447,16 @@ inline int buffers_of(const BlockSoftmax& task) {
   return Cut(static_cast<int>(task.listed), static_cast<int>(task.key_block)).buffers();
 }
 
-// Calls body with the type, the widths rounded up, and whether there is a bias or something is
-// dropped, as constants.
+// Calls body with the type, the widths rounded up, and, as a constant, 1 where there is a bias or
+// something is dropped, 2 where there is a bias by distance, and else 0.
 template <class F>
 void with_shape(const BlockSoftmax& task, const F& body) {
   const int64_t width = task.width > task.value_width ? task.width : task.value_width;
   const auto with_both = [&]<class T, int kWidth>() {
+    if (task.low <= task.high) return body.template operator()<T, kWidth, 2>();
     if (task.bias.data || task.key_bias.data || task.key)
-      return body.template operator()<T, kWidth, true>();
-    body.template operator()<T, kWidth, false>();
+      return body.template operator()<T, kWidth, 1>();
+    body.template operator()<T, kWidth, 0>();
   };
   const auto with_width = [&]<class T>() {
     if (width <= 32) return with_both.template operator()<T, 32>();

@@ -40,7 +40,8 @@ Tensor kept_keys(const Tensor& keep) {
 
 PartialSoftmax read_blocks(const Tensor& q, const Tensor& k, const Tensor& v,
                            const BlockPairs& pairs, const Visibility& visibility,
-                           const Weighing& weighing, const Context& context, const Tensor& bias) {
+                           const Weighing& weighing, const Context& context, const Tensor& bias,
+                           const Distances& distances) {
   DroppedWeights dropped;
   if (weighing.training && weighing.dropout > 0) {
     const auto site = weighing.path + ".dropout";
@@ -48,7 +49,7 @@ PartialSoftmax read_blocks(const Tensor& q, const Tensor& k, const Tensor& v,
                 ": random numbers wanted, but the context has no random key");
     dropped = {context.random.key, hash_name(site), weighing.dropout};
   }
-  const auto read = block_softmax(q, k, v, pairs, visibility, bias, dropped);
+  const auto read = block_softmax(q, k, v, pairs, visibility, bias, dropped, distances);
   return {read.out, read.log_sum.unsqueeze(-1)};
 }
 

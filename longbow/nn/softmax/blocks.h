@@ -21,7 +21,7 @@ Tensor kept_keys(const Tensor& keep);  // [B, 1, M]
 PartialSoftmax read_blocks(const Tensor& q, const Tensor& k, const Tensor& v,
                            const BlockPairs& pairs, const Visibility& visibility,
                            const Weighing& weighing, const Context& context,
-                           const Tensor& bias = {});
+                           const Tensor& bias = {}, const Distances& distances = {});
 // Every query reads the keys with -ahead <= i - j <= back.
 PartialSoftmax read_window(const Heads& heads, int64_t back, int64_t ahead,
                            const Weighing& weighing, const Context& context);

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <vector>
 
 #include "longbow/kernels/block_softmax.h"
 #include "longbow/ops/block_softmax_formula.h"
@@ -37,7 +38,7 @@ Tensor dense(const Tensor& x) {
 
 // A rule whose tensors have no gaps.
 BlockRule dense(BlockRule rule) {
-  auto& [pairs, visibility, dropped] = rule;
+  auto& [pairs, visibility, dropped, distances] = rule;
   pairs.columns = dense(pairs.columns);
   if (visibility.key_bias.defined()) visibility.key_bias = visibility.key_bias.to(at::kFloat);
   for (auto* x : {&visibility.keep, &visibility.query_positions, &visibility.key_positions,
@@ -55,7 +56,7 @@ bool fits(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
   const int64_t b = q.size(0), h = q.size(1), e = q.size(3), d = v.size(3);
   for (const auto& x : {k, v})
     if (x.size(0) != b || x.size(1) != h) return false;
-  const auto& [pairs, visibility, dropped] = rule;
+  const auto& [pairs, visibility, dropped, distances] = rule;
   for (const auto& x :
        {pairs.columns, visibility.keep, visibility.query_positions, visibility.key_positions,
         visibility.query_groups, visibility.key_groups, visibility.key_bias, bias})
@@ -71,7 +72,7 @@ bool fits(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
 // Of arguments that have the kernel's form; out and log_sum are set by the caller.
 kernels::BlockSoftmax task_of(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
                               const BlockRule& rule) {
-  const auto& [pairs, visibility, dropped] = rule;
+  const auto& [pairs, visibility, dropped, distances] = rule;
   if (dropped.rate > 0) check_key(dropped.key, "block_softmax");
   return {.type = element_of(q),
           .batch = q.size(0),
@@ -98,6 +99,8 @@ kernels::BlockSoftmax task_of(const Tensor& q, const Tensor& k, const Tensor& v,
           .key_groups = per_head<int64_t>(visibility.key_groups),
           .key_bias = per_head<float>(visibility.key_bias),
           .bias = per_head<float>(bias),
+          .low = distances.low,
+          .high = distances.high,
           .key = dropped.rate > 0 ? dropped.key.const_data_ptr<int64_t>() : nullptr,
           .site = dropped.site,
           .rate = dropped.rate,
@@ -161,10 +164,13 @@ Four backward(const Tensor& given_dout, const Tensor& dlog_sum, const Tensor& gi
   const auto dq = empty_rows(q, q.size(3)), dk = empty_rows(k, k.size(3)),
              dv = empty_rows(v, v.size(3)), delta = at::empty_like(sums);
   Tensor dbias, dk_parts, dv_parts;
-  if (wants_bias)
-    dbias = at::zeros({q.size(0), q.size(1), columns.size(2), rule.pairs.query_block,
-                       columns.size(3) * key_block},
-                      sums.options());
+  if (wants_bias) {
+    const int64_t labels = rule.distances.count();
+    const std::vector<int64_t> rows = {q.size(0), q.size(1), q.size(2), labels},
+                               weights = {q.size(0), q.size(1), columns.size(2),
+                                          rule.pairs.query_block, columns.size(3) * key_block};
+    dbias = at::zeros(labels > 0 ? rows : weights, sums.options());
+  }
   kernels::BlockSoftmaxBackward task = {
       .past = task_of(q, k, v, wide_bias, dense_rule),
       .dout = rows_of(dout),
