@@ -16,6 +16,7 @@
 #include "longbow/nn/layers/feed_forward.h"
 #include "longbow/nn/layers/layer_norm.h"
 #include "longbow/nn/softmax/band.h"
+#include "longbow/nn/softmax/blocks.h"
 #include "longbow/nn/softmax/joint_softmax.h"
 
 namespace longbow {
@@ -89,10 +90,13 @@ class Etc : public MixerImpl {
 
  protected:
   Tensor mix(const Tensor& x, Context& context) override {
-    if (config_.globals == 0) return read_long(x, {}, context);
+    const auto rows = project_together(x, {long_.query.get(), l2l_.key.get(), l2l_.value.get()});
+    const auto by_head = [&](size_t i) { return split_heads(rows[i], heads_); };
+    const Heads heads = {by_head(0) * scale_, by_head(1), by_head(2), x, x};
+    if (config_.globals == 0) return read_long(heads, {}, context);
     const auto g = carried(context).expand({x.size(0), -1, -1});  // [B, m, C]
-    const auto y = read_long(x, g, context);
-    context.carry[kCarry] = moved_on(g, read_global(x, g, context), context);
+    const auto y = read_long(heads, g, context);
+    context.carry[kCarry] = moved_on(g, read_global(heads, g, context), context);
     return y;
   }
 
@@ -136,51 +140,84 @@ class Etc : public MixerImpl {
   Tensor distance_label(const Tensor& distance) const {
     return distance.clamp(-config_.clip, config_.clip) + config_.clip;
   }
-  // [N, m]: is global token a that of token i?
-  Tensor own_label(int64_t tokens, const Tensor& like) const {
-    const auto i = index(0, tokens, like).unsqueeze(1), a = index(0, config_.globals, like);
-    const auto other = at::full({1, 1}, labels() - 2, i.options());
-    if (config_.segment == 0) return other;
-    return other + (i.floor_divide(config_.segment) == a).to(at::kLong);
+  // Those of tokens [.., N] beside global tokens, which are their own or others: [B, H, N, m] or,
+  // for queries that are global, [B, H, m, N]; or 1 where all of a query are the same.
+  Tensor global_labels(const Tensor& by_label, int64_t tokens, bool turned) const {
+    if (!by_label.defined()) return {};
+    if (config_.segment == 0) return by_label.narrow(-1, labels() - 2, 1);
+    const auto i = index(0, tokens, by_label).unsqueeze(1), a = index(0, config_.globals, by_label);
+    const auto own = (i.floor_divide(config_.segment) == a).to(at::kLong) + (labels() - 2);
+    const auto label = turned ? own.t() : own;
+    return by_label.gather(-1, label.expand({by_label.size(0), heads_, -1, -1}));
   }
   static Tensor index(int64_t first, int64_t end, const Tensor& like) {
     return at::arange(first, end, like.options().dtype(at::kLong));
   }
 
-  Tensor read_long(const Tensor& x, const Tensor& g, Context& context) const {
+  Tensor read_long(const Heads& heads, const Tensor& g, Context& context) const {
+    const auto by_label = label_scores(long_, heads.q);
+    const auto y = context.maps ? read_tiles(heads, g, by_label, context)
+                                : read_near(heads, g, by_label, context);
+    return (*long_.output)(merge_heads(y));
+  }
+
+  // Tokens within the radius, and global ones, joined.
+  Tensor read_near(const Heads& heads, const Tensor& g, const Tensor& by_label,
+                   const Context& context) const {
+    constexpr int64_t kBlock = 64, kHalf = kBlock / 2;
+    const int64_t n = heads.q.size(2), r = config_.radius, clip = config_.clip;
+    const auto pairs = blocks_around(n, kBlock, (r + kHalf - 1) / kHalf * kHalf, heads.q.device());
+    const bool labels = by_label.defined();
+    const auto near =
+        read_blocks(heads.q, heads.k, heads.v, pairs,
+                    {.back = r, .ahead = r, .keep = kept_keys(context.mask.keep)}, weighing(""),
+                    context, labels ? by_label.narrow(-1, 0, 2 * clip + 1) : by_label,
+                    labels ? Distances{-clip, clip} : Distances{});
+    if (!g.defined()) return near.mean;
+    const auto k = split(*l2g_.key, g), v = split(*l2g_.value, g);
+    auto bias = global_labels(by_label, n, /*turned=*/false);
+    if (labels) bias = bias.expand({-1, -1, -1, config_.globals}).unsqueeze(2);
+    return (near + read_blocks(heads.q, k, v, one_block(n, config_.globals, k.device()), {},
+                               weighing(".global"), context, bias))
+        .mean;
+  }
+
+  // The same with all weights, for those who look at them.
+  Tensor read_tiles(const Heads& heads, const Tensor& g, const Tensor& by_label,
+                    Context& context) const {
+    const auto& x = heads.x;
     const auto band = Band::around(x.size(1), config_.radius, config_.radius);
-    const auto q = split(*long_.query, x) * scale_;
-    const auto k = split(*l2l_.key, x), v = split(*l2l_.value, x);
-    const auto by_label = label_scores(long_, q);
-    const auto near = band.queries(q).matmul(band.keys(k).transpose(-2, -1));  // [B, H, K, T, S]
+    const auto near = band.queries(heads.q).matmul(band.keys(heads.k).transpose(-2, -1));
     const auto distance =
         index(-band.back, band.tile + band.ahead, x) - index(0, band.tile, x).unsqueeze(1);
     std::vector<KeyFamily> families = {
         {labelled(near, by_label.defined() ? band.queries(by_label) : by_label,
                   distance_label(distance)),
          band.visible(within(config_.radius, config_.radius), context.mask.keep, x.device()),
-         band.keys(v)}};
+         band.keys(heads.v)}};
     if (g.defined()) {
-      const auto scores = q.matmul(split(*l2g_.key, g).transpose(-2, -1));
-      families.push_back({band.queries(labelled(scores, by_label, own_label(x.size(1), x))),
-                          {},
-                          split(*l2g_.value, g)});
+      auto scores = heads.q.matmul(split(*l2g_.key, g).transpose(-2, -1));
+      if (by_label.defined()) scores = scores + global_labels(by_label, x.size(1), false);
+      families.push_back({band.queries(scores), {}, split(*l2g_.value, g)});
     }
-    return (*long_.output)(
-        merge_heads(band.together(joint_softmax(families, weighing(""), context))));
+    return band.together(joint_softmax(families, weighing(""), context));
   }
 
-  Tensor read_global(const Tensor& x, const Tensor& g, Context& context) const {
+  // Of tokens the keys and values of all, where the projections are the same.
+  Tensor read_global(const Heads& heads, const Tensor& g, Context& context) const {
+    const auto& x = heads.x;
+    const bool shared = g2l_.key == l2l_.key;
     const auto q = split(*global_.query, g) * scale_;
     const auto by_label = label_scores(global_, q);
-    const auto scores = [&](const Piece& piece, const Tensor& rows, const Tensor& label) {
-      return labelled(q.matmul(split(*piece.key, rows).transpose(-2, -1)), by_label, label);
-    };
+    const auto scores = [&](const Tensor& k) { return q.matmul(k.transpose(-2, -1)); };
     const auto a = index(0, config_.globals, x);
+    auto far = scores(shared ? heads.k : split(*g2l_.key, x));
+    if (by_label.defined()) far = far + global_labels(by_label, x.size(1), /*turned=*/true);
     const auto y = joint_softmax(
-        {{scores(g2g_, g, distance_label(a - a.unsqueeze(1))), {}, split(*g2g_.value, g)},
-         {scores(g2l_, x, own_label(x.size(1), x).t()), visible_keys(context.mask.keep),
-          split(*g2l_.value, x)}},
+        {{labelled(scores(split(*g2g_.key, g)), by_label, distance_label(a - a.unsqueeze(1))),
+          {},
+          split(*g2g_.value, g)},
+         {far, visible_keys(context.mask.keep), shared ? heads.v : split(*g2l_.value, x)}},
         weighing(".globals"), context);
     return (*global_.output)(merge_heads(y));
   }
