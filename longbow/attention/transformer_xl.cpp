@@ -11,6 +11,7 @@
 
 #include "longbow/attention/mechanism.h"
 #include "longbow/nn/layers/past_heads.h"
+#include "longbow/nn/softmax/blocks.h"
 #include "longbow/nn/softmax/relative.h"
 
 namespace longbow {
@@ -45,6 +46,8 @@ class TransformerXl : public ProjectedMixer {
 
  protected:
   Tensor mix(const Tensor& x, Context& context) override {
+    if (config_.segment == 0 && !config_.zero_start && !context.maps)
+      return read_window(x, context);
     const int64_t past = config_.zero_start ? farthest() : std::min(farthest(), x.size(1) - 1);
     const auto behind = [&](const Tensor& t) { return at::constant_pad_nd(t, {0, 0, past, 0}); };
     const auto [k, v] = projections()(x);
@@ -68,6 +71,22 @@ class TransformerXl : public ProjectedMixer {
   }
 
  private:
+  // A whole sequence, of which every query reads a window. Padded tokens stand behind all real
+  // ones, and so need no mask.
+  Tensor read_window(const Tensor& x, const Context& context) const {
+    constexpr int64_t kBlock = 64;
+    const int64_t n = x.size(1), back = std::min(farthest(), n - 1);
+    const auto rows = project_together(x, {query_.get(), key_.get(), value_.get()});
+    const auto by_head = [&](size_t i) { return split_heads(rows[i], heads_); };
+    const auto q = by_head(0);
+    const auto pairs =
+        near_blocks(n, std::min(kBlock, n), (back + kBlock - 1) / kBlock, 0, x.device());
+    return merged(read_blocks(relative_->content_queries(q), by_head(1), by_head(2), pairs,
+                              {.back = back, .ahead = 0}, weighing(), context,
+                              relative_->by_distance(q, back), {.low = -back, .high = 0})
+                      .mean);
+  }
+
   // Rows of `past` [B, H, P + N, D] stand before those of x, whose first token stands at `first`
   // [B]. Padded tokens stand behind all real ones, and so need no mask.
   Tensor read(const Tensor& x, const KeysAndValues& past, const Tensor& first, Context& context) {
@@ -78,9 +97,8 @@ class TransformerXl : public ProjectedMixer {
     const auto content = relative_->content(q, band.windows(past.k));
     const auto scores =
         content.to(wide(content)) + skewed(relative_->by_distance(q, back));  // [B, H, K, tile, S]
-    const Weighing weighing = {config_.dropout, is_training(), path_};
     return merged(band.together(
-        softmax_read(scores, band.windows(past.v), visible(i, j), weighing, context)));
+        softmax_read(scores, band.windows(past.v), visible(i, j), weighing(), context)));
   }
 
   Tensor visible(const Tensor& i, const Tensor& j) const {
@@ -95,6 +113,7 @@ class TransformerXl : public ProjectedMixer {
   int64_t farthest() const {
     return config_.memory - 1 + (config_.segment > 0 ? config_.segment : 0);
   }
+  Weighing weighing() const { return {config_.dropout, is_training(), path_}; }
   KeyValueProjections projections() const { return {*key_, *value_, heads_}; }
 
   Config config_;

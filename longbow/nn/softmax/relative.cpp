@@ -29,7 +29,7 @@ RelativeScores::RelativeScores(const Site& site, const RelativeConfig& config, i
 }
 
 Tensor RelativeScores::content(const Tensor& q, const Tensor& k) const {
-  return with_bias(q, u_).matmul(k.transpose(-2, -1));
+  return content_queries(q).matmul(k.transpose(-2, -1));
 }
 
 // Few queries are brought to the width of the sinusoids, which then need not be projected.

@@ -23,6 +23,8 @@ class RelativeScores : public Part {
  public:
   // `learned` rows stand for as many distances; 0 = they are made of sinusoids.
   RelativeScores(const Site& site, const RelativeConfig& config, int64_t learned = 0);
+  // (q + u) / sqrt D, which is multiplied with keys.
+  Tensor content_queries(const Tensor& q) const { return with_bias(q, u_); }
   // (q + u) . k / sqrt D: [B, H, ..., N, D], [B, H, ..., M, D] -> [B, H, ..., N, M].
   Tensor content(const Tensor& q, const Tensor& k) const;
   // (q + v) . r_d / sqrt D for d = farthest .. 0: [B, H, ..., N, D] -> [B, H, ..., N, farthest +
