@@ -96,7 +96,7 @@ class H1d : public AttentionImpl {
     return read_blocks(
         heads.q, heads.k, heads.v, pairs,
         {.ahead = causal ? 0 : Visibility::kAll, .keep = kept_keys(context.mask.keep)}, {}, context,
-        bias_of(0, 1, pairs));
+        bias_of(0, pairs.columns.size(2), pairs));
   }
 
   // Levels from the coarsest one down: what a cluster has read is what each of its two halves has.

@@ -8,7 +8,7 @@
 
 namespace longbow::kernels {
 
-constexpr int64_t kMostTaps = 33, kMostFilteredWidth = 64;
+constexpr int64_t kMostFilterTaps = 33, kMostFilteredWidth = 64;
 
 struct HeadFilter {
   Element type;

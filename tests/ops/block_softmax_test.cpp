@@ -262,6 +262,11 @@ TEST(BlockSoftmax, NamesWhatDoesNotFit) {
               block_softmax(x, x, x, {3, 3, columns}, {}, x, {}, {0, 2});
             }).find("block_softmax: bias is [1, 1, 6, 2] for 6 queries and 3 distances"),
             std::string::npos);
+  EXPECT_NE(error_of([&] {
+              block_softmax(x, x, x, {3, 3, columns}, {}, at::zeros({1, 1, 1, 3, 3}));
+            }).find("block_softmax: bias is [1, 1, 1, 3, 3] for 2 blocks of 3 queries and 1 times "
+                    "3 keys"),
+            std::string::npos);
 }
 
 }  // namespace

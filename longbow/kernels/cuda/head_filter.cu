@@ -20,7 +20,7 @@ constexpr int kWarps = 4, kThreads = kWarps * 32, kTile = kWarps * 16;
 constexpr int kBand = 48, kWindow = kTile + kBand - 16;  // rows around 16 and around 64 tokens
 constexpr int kWidth = kMostFilteredWidth, kStride = mma::padded(kWidth);
 constexpr int kBuffer = kWindow * kStride;
-static_assert(kBand == 16 + kMostTaps - 1);
+static_assert(kBand == 16 + kMostFilterTaps - 1);
 
 // The band matrix [16, 48] of a head's filter, or of the filter turned round.
 template <class T>

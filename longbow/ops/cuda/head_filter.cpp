@@ -23,7 +23,7 @@ bool fits(const Tensor& x, const Tensor& filter) {
   constexpr int64_t kMostTokens = int64_t{1} << 30;  // the kernels count in 32 bits
   const auto type = x.scalar_type();
   return (type == at::kBFloat16 || type == at::kHalf) && x.numel() > 0 && x.size(3) % 8 == 0 &&
-         x.size(3) <= kernels::kMostFilteredWidth && filter.size(1) <= kernels::kMostTaps &&
+         x.size(3) <= kernels::kMostFilteredWidth && filter.size(1) <= kernels::kMostFilterTaps &&
          x.size(2) < kMostTokens;
 }
 
