@@ -130,8 +130,9 @@ class Luna : public MixerImpl {
     const auto split = [&](const Tensor& t) { return split_heads(t, pack_heads_); };
     const auto k = (*pack_key_)(source), v = config_.tied ? k : (*pack_value_)(source);
     const Weighing weighing = {config_.dropout, is_training(), path_ + ".pack"};
-    const auto y = merge_heads(softmax_read(split(scaled((*pack_query_)(p), pack_heads_)), split(k),
-                                            split(v), real, weighing, context));  // [B, R, C]
+    const auto q = split(scaled((*pack_query_)(p), pack_heads_)).expand({k.size(0), -1, -1, -1});
+    const auto y =
+        merge_heads(softmax_read(q, split(k), split(v), real, weighing, context));  // [B, R, C]
     context.carry[carry_] =
         (*norm_)(p + dropout(y, config_.dropout, is_training(), context, path_ + ".p.dropout"));
     const auto keys = split_heads((*key_)(y), heads_);

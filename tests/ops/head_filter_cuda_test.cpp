@@ -44,8 +44,8 @@ TEST(HeadFilterCuda, IsTheDefinitionForAllSizes) {
 }
 
 TEST(HeadFilterCuda, AddsUpLongSequences) {
-  const auto got = results(10000, 64, 33, at::kBFloat16, at::kBFloat16, kDevice),
-             want = results(10000, 64, 33, at::kBFloat16, at::kDouble, at::kCPU);
+  const auto got = results(12000, 64, 33, at::kBFloat16, at::kBFloat16, kDevice),
+             want = results(12000, 64, 33, at::kBFloat16, at::kDouble, at::kCPU);
   for (size_t i = 0; i < got.size(); ++i)
     EXPECT_LE((got[i] - want[i]).norm().item<double>(), 0x1p-8 * want[i].norm().item<double>())
         << i;

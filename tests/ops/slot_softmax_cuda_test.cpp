@@ -75,8 +75,8 @@ TEST(SlotSoftmaxCuda, UsesTheFormulaElsewhere) {
 
 // Several tiles of queries in a thread block, and as many queries as blocks share out unevenly.
 TEST(SlotSoftmaxCuda, AddsUpLongSequences) {
-  expect_equal({20000, 16}, false, at::kBFloat16);
-  expect_equal({9999, 64}, true, at::kBFloat16);
+  expect_equal({12000, 16}, false, at::kBFloat16);
+  expect_equal({11111, 64}, true, at::kBFloat16);
 }
 
 }  // namespace
