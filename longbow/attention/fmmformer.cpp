@@ -151,7 +151,7 @@ class FMMformer : public AttentionImpl {
 
   Tensor near_field(const Heads& heads, Context& context) {
     const int64_t ahead = context.mask.causal ? 0 : config_.band;
-    return read_window(scaled(heads), config_.band, ahead, weighing(), context)
+    return read_window(heads, config_.band, ahead, weighing(), context, scale_)
         .mean.to(heads.v.scalar_type());
   }
 

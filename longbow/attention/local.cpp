@@ -59,7 +59,7 @@ class Local : public AttentionImpl {
     auto y = read.mean.to(given.v.scalar_type());
     if (config_.shared_qk) y = at::where(read.saw(), y, given.v);
     if (!config_.first_reads_all || context.mask.causal) return y;
-    const auto first = softmax_read(heads.q.narrow(2, 0, 1), heads.k, heads.v,
+    const auto first = softmax_read(heads.q.narrow(2, 0, 1) * scale_, heads.k, heads.v,
                                     visible_keys(context.mask.keep), weighing("first"), context);
     return at::cat({first, y.narrow(2, 1, y.size(2) - 1)}, 2);
   }
@@ -92,13 +92,13 @@ class Local : public AttentionImpl {
         v = at::cat({value.narrow(2, 0, 1), v}, 2);
         visible = at::cat({far, visible}, 3);
       }
-      const auto y = softmax_read(piece.q, k, v, visible, weighing(""), inner);
+      const auto y = softmax_read(piece.q * scale_, k, v, visible, weighing(""), inner);
       return config_.shared_qk ? at::where(visible.any(-1, true), y, piece.v) : y;
     });
   }
 
  private:
-  // Scaled queries, keys as they are read.
+  // Queries and keys as they are read; scores are still to be scaled.
   Heads prepared(Heads heads, const Context& context) const {
     if (config_.shared_qk) {
       const auto k = heads.k.to(wide(heads.k));
@@ -109,7 +109,6 @@ class Local : public AttentionImpl {
           at::full({1, 1}, config_.ahead * config_.window, heads.q.options().dtype(at::kLong));
       heads.q = (*rotary_)(heads.q, later.expand({1, heads.q.size(2)}));
     }
-    heads.q = heads.q * scale_;
     return heads;
   }
 
@@ -122,7 +121,8 @@ class Local : public AttentionImpl {
                              .keep = kept_keys(context.mask.keep)};
     if (config_.exact_window) visibility.back = visibility.ahead = config_.back * config_.window;
     if (causal) visibility.ahead = 0;
-    return read_blocks(heads.q, heads.k, heads.v, pairs, visibility, weighing(""), context);
+    return read_blocks(heads.q, heads.k, heads.v, pairs, visibility, weighing(""), context, {}, {},
+                       scale_);
   }
   BlockPairs around(int64_t n, int64_t w, const at::TensorOptions& options) const {
     const int64_t blocks = (n + w - 1) / w;
@@ -142,7 +142,7 @@ class Local : public AttentionImpl {
                                    .query_positions = exact ? t : t.floor_divide(config_.window)};
     return read_blocks(heads.q, heads.k.narrow(2, 0, 1), heads.v.narrow(2, 0, 1),
                        one_block(n, 1, heads.q.device()), visibility, weighing("first_key"),
-                       context);
+                       context, {}, {}, scale_);
   }
 
   // Which keys no later than i a query reads, by position.
@@ -167,7 +167,8 @@ class Local : public AttentionImpl {
       visible = at::constant_pad_nd(context.mask.keep, {0, blocks * w - n}, 1)
                     .view({-1, 1, blocks, 1, w});
     const auto v = grouped(heads.v);
-    auto y = softmax_read(grouped(heads.q), grouped(heads.k), v, visible, weighing(""), context);
+    auto y = softmax_read(grouped(heads.q) * scale_, grouped(heads.k), v, visible, weighing(""),
+                          context);
     if (visible.defined()) y = at::where(visible.any(-1, true), y, v.mean(-2, true));
     return y.transpose(2, 3).flatten(2, 3).narrow(2, 0, n);
   }

@@ -113,8 +113,8 @@ class Routing : public MixerImpl {
 
   Tensor nearby(const Tensor& q, const Tensor& k, const Tensor& v, Context& context) const {
     const int64_t ahead = context.mask.causal ? 0 : config_.local_window;
-    return read_window({.q = q * scale_, .k = keys_of(k), .v = v}, config_.local_window, ahead,
-                       weighing(".local"), context)
+    return read_window({.q = q, .k = keys_of(k), .v = v}, config_.local_window, ahead,
+                       weighing(".local"), context, scale_)
         .mean;
   }
 
@@ -145,8 +145,8 @@ class Routing : public MixerImpl {
                        .query_positions = flat(of_q),
                        .key_positions = flat(of_k)};
     if (context.mask.keep.defined()) seen.keep = flat(kept(of_k, context));
-    const auto read = read_blocks(flat(queries) * scale_, flat(keys), flat(values), pairs, seen,
-                                  weighing(""), context);
+    const auto read = read_blocks(flat(queries), flat(keys), flat(values), pairs, seen,
+                                  weighing(""), context, {}, {}, scale_);
     const auto y = config_.shared ? at::where(read.saw(), read.mean, flat(values)) : read.mean;
     return y.unflatten(2, {clusters, count});
   }

@@ -168,8 +168,9 @@ class Sinkhorn : public AttentionImpl {
                                .narrow(0, 0, keep.size(2))
                                .view({1, 1, -1});
     }
-    return read_blocks(q.flatten(2, 3) * scale_, joined(k), joined(v),
-                       {b, b, columns.view({1, 1, blocks, -1})}, seen, weighing(""), context)
+    return read_blocks(q.flatten(2, 3), joined(k), joined(v),
+                       {b, b, columns.view({1, 1, blocks, -1})}, seen, weighing(""), context, {},
+                       {}, scale_)
         .mean;
   }
 

@@ -22,6 +22,7 @@ struct BlockSoftmax {
   int64_t width, value_width;           // E, D: multiples of 8 up to 128
   int64_t query_block, key_block;
   int64_t blocks, listed;  // U blocks of queries, each with S blocks of keys
+  float scale;  // of scores: a power of two, so that numbers are multiplied without rounding
   HeadRows q, k, v;
   PerHead<int64_t> columns;  // [U, S]
   int64_t back, ahead;

@@ -48,6 +48,7 @@ struct BlockRule {
   Visibility visibility;
   DroppedWeights dropped;
   Distances distances = {};
+  double scale = 1;  // of q . k
 };
 
 }  // namespace longbow

@@ -20,21 +20,21 @@ using Four = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 using Maybe = std::optional<Tensor>;
 
 Two on_cpu(const Tensor& q, const Tensor& k, const Tensor& v, const Maybe& bias,
-           const OptionalTensors& rule, at::IntArrayRef numbers, double rate) {
-  return block_softmax_formula(q, k, v, bias.value_or(Tensor()), unpacked(rule, numbers, rate));
+           const OptionalTensors& rule, at::IntArrayRef numbers, at::ArrayRef<double> factors) {
+  return block_softmax_formula(q, k, v, bias.value_or(Tensor()), unpacked(rule, numbers, factors));
 }
 
 Four backward_on_cpu(const Tensor& dout, const Tensor& dlog_sum, const Tensor& q, const Tensor& k,
                      const Tensor& v, const Maybe& bias, const Tensor& out, const Tensor& log_sum,
                      bool wants_bias, const OptionalTensors& rule, at::IntArrayRef numbers,
-                     double rate) {
+                     at::ArrayRef<double> factors) {
   return block_softmax_formula_backward(
       {q, k, v, bias.value_or(Tensor()), out, log_sum, dout, dlog_sum, wants_bias},
-      unpacked(rule, numbers, rate));
+      unpacked(rule, numbers, factors));
 }
 
 Two on_meta(const Tensor& q, const Tensor&, const Tensor& v, const Maybe&, const OptionalTensors&,
-            at::IntArrayRef, double) {
+            at::IntArrayRef, at::ArrayRef<double>) {
   const auto wide = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   return {at::empty({q.size(0), q.size(1), q.size(2), v.size(3)}, v.options()),
           at::empty(q.sizes().slice(0, 3), q.options().dtype(wide))};
@@ -42,27 +42,28 @@ Two on_meta(const Tensor& q, const Tensor&, const Tensor& v, const Maybe&, const
 
 Four backward_on_meta(const Tensor&, const Tensor&, const Tensor& q, const Tensor& k,
                       const Tensor& v, const Maybe& bias, const Tensor&, const Tensor&,
-                      bool wants_bias, const OptionalTensors&, at::IntArrayRef, double) {
+                      bool wants_bias, const OptionalTensors&, at::IntArrayRef,
+                      at::ArrayRef<double>) {
   return {at::empty_like(q), at::empty_like(k), at::empty_like(v),
           wants_bias ? at::empty_like(*bias) : Tensor()};
 }
 
 Two call(const Tensor& q, const Tensor& k, const Tensor& v, const Maybe& bias,
-         const OptionalTensors& rule, at::IntArrayRef numbers, double rate) {
+         const OptionalTensors& rule, at::IntArrayRef numbers, at::ArrayRef<double> factors) {
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("longbow::block_softmax", "")
                              .typed<decltype(on_cpu)>();
-  return op.call(q, k, v, bias, rule, numbers, rate);
+  return op.call(q, k, v, bias, rule, numbers, factors);
 }
 
 Four call_backward(const Tensor& dout, const Tensor& dlog_sum, const Tensor& q, const Tensor& k,
                    const Tensor& v, const Maybe& bias, const Tensor& out, const Tensor& log_sum,
                    bool wants_bias, const OptionalTensors& rule, at::IntArrayRef numbers,
-                   double rate) {
+                   at::ArrayRef<double> factors) {
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("longbow::block_softmax_backward", "")
                              .typed<decltype(backward_on_cpu)>();
-  return op.call(dout, dlog_sum, q, k, v, bias, out, log_sum, wants_bias, rule, numbers, rate);
+  return op.call(dout, dlog_sum, q, k, v, bias, out, log_sum, wants_bias, rule, numbers, factors);
 }
 
 struct Gradient : Differentiable {
@@ -73,7 +74,7 @@ struct Gradient : Differentiable {
     const auto &q = inputs[0], &k = inputs[1], &v = inputs[2], &bias = inputs[3];
     const at::AutoDispatchBelowADInplaceOrView below;
     const auto [out, log_sum] =
-        call(q, k, v, optional(bias), rule.tensors, rule.numbers, rule.rate);
+        call(q, k, v, optional(bias), rule.tensors, rule.numbers, rule.factors);
     save({q, k, v, bias, out, log_sum});
     return {out, log_sum};
   }
@@ -82,7 +83,7 @@ struct Gradient : Differentiable {
     const auto kept = saved();
     const auto [dq, dk, dv, dbias] = call_backward(
         gradients[0], gradients[1], kept[0], kept[1], kept[2], optional(kept[3]), kept[4], kept[5],
-        wants_gradient_of(3), rule.tensors, rule.numbers, rule.rate);
+        wants_gradient_of(3), rule.tensors, rule.numbers, rule.factors);
     return {dq, dk, dv, dbias};
   }
 
@@ -90,35 +91,37 @@ struct Gradient : Differentiable {
 };
 
 Two with_gradient(const Tensor& q, const Tensor& k, const Tensor& v, const Maybe& bias,
-                  const OptionalTensors& rule, at::IntArrayRef numbers, double rate) {
+                  const OptionalTensors& rule, at::IntArrayRef numbers,
+                  at::ArrayRef<double> factors) {
   const auto added = bias.value_or(Tensor());
   if (!wants_gradient(q, k, v, added)) {
     const at::AutoDispatchBelowADInplaceOrView below;
-    return call(q, k, v, bias, rule, numbers, rate);
+    return call(q, k, v, bias, rule, numbers, factors);
   }
-  const auto found = applied<Gradient>({q, k, v, added}, PackedRule{rule, numbers.vec(), rate});
+  const auto found =
+      applied<Gradient>({q, k, v, added}, PackedRule{rule, numbers.vec(), factors.vec()});
   return {found[0], found[1]};
 }
 
 Four backward_with_gradient(const Tensor& dout, const Tensor& dlog_sum, const Tensor& q,
                             const Tensor& k, const Tensor& v, const Maybe& bias, const Tensor& out,
                             const Tensor& log_sum, bool wants_bias, const OptionalTensors& rule,
-                            at::IntArrayRef numbers, double rate) {
+                            at::IntArrayRef numbers, at::ArrayRef<double> factors) {
   TORCH_CHECK(!wants_gradient(dout, dlog_sum, q, k, v), "block_softmax has no second derivative");
   const at::AutoDispatchBelowADInplaceOrView below;
   return call_backward(dout, dlog_sum, q, k, v, bias, out, log_sum, wants_bias, rule, numbers,
-                       rate);
+                       factors);
 }
 
 // `rule` and `numbers` are those of ops/packed_rule.h.
 TORCH_LIBRARY_FRAGMENT(longbow, m) {
   m.def(
       "block_softmax(Tensor q, Tensor k, Tensor v, Tensor? bias, Tensor?[] rule, int[] numbers, "
-      "float rate) -> (Tensor out, Tensor log_sum)");
+      "float[] factors) -> (Tensor out, Tensor log_sum)");
   m.def(
       "block_softmax_backward(Tensor dout, Tensor dlog_sum, Tensor q, Tensor k, Tensor v, "
       "Tensor? bias, Tensor out, Tensor log_sum, bool wants_bias, Tensor?[] rule, int[] numbers, "
-      "float rate) -> (Tensor dq, Tensor dk, Tensor dv, Tensor dbias)");
+      "float[] factors) -> (Tensor dq, Tensor dk, Tensor dv, Tensor dbias)");
 }
 TORCH_LIBRARY_IMPL(longbow, CPU, m) {
   m.impl("block_softmax", on_cpu);
@@ -138,7 +141,7 @@ TORCH_LIBRARY_IMPL(longbow, Autograd, m) {
 BlockSoftmax block_softmax(const Tensor& q, const Tensor& k, const Tensor& v,
                            const BlockPairs& pairs, const Visibility& visibility,
                            const Tensor& bias, const DroppedWeights& dropped,
-                           const Distances& distances) {
+                           const Distances& distances, double scale) {
   TORCH_CHECK(q.dim() == 4 && k.dim() == 4 && v.dim() == 4 && q.size(3) == k.size(3) &&
                   k.size(2) == v.size(2),
               "block_softmax: q is ", q.sizes(), ", k ", k.sizes(), ", v ", v.sizes());
@@ -153,7 +156,7 @@ BlockSoftmax block_softmax(const Tensor& q, const Tensor& k, const Tensor& v,
                                  bias.size(3) == distances.count()),
       "block_softmax: bias is ", bias.sizes(), " for ", q.size(2), " queries and ",
       distances.count(), " distances");
-  const auto rule = packed({pairs, visibility, dropped, distances});
+  const auto rule = packed({pairs, visibility, dropped, distances, scale});
   const auto& columns = pairs.columns;
   TORCH_CHECK(
       distances.count() > 0 || !bias.defined() ||
@@ -162,7 +165,7 @@ BlockSoftmax block_softmax(const Tensor& q, const Tensor& k, const Tensor& v,
       "block_softmax: bias is ", bias.sizes(), " for ", columns.size(2), " blocks of ",
       pairs.query_block, " queries and ", columns.size(3), " times ", pairs.key_block, " keys");
   const auto [out, log_sum] = call(q, k, v, bias.defined() ? Maybe(bias) : std::nullopt,
-                                   rule.tensors, rule.numbers, rule.rate);
+                                   rule.tensors, rule.numbers, rule.factors);
   return {out, log_sum};
 }
 

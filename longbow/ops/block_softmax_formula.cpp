@@ -108,11 +108,12 @@ struct Plan : BlockRule {
     if (rule.ahead != Visibility::kAll) seen = seen.logical_and(distance >= -rule.ahead);
     return rule.apart > 0 ? seen.logical_and(distance.abs() >= rule.apart) : seen;
   }
+  Tensor scaled(const Tensor& x) const { return scale == 1 ? x : x * scale; }
   // Of visible pairs; -infinity for others. [B, H, U, query_block, S key_block].
   Tensor scores(const Tensor& queries, const Tensor& keys, const Tensor& bias, int64_t n,
                 int64_t m) const {
     const auto type = queries.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-    auto s = queries.matmul(keys.transpose(-2, -1)).to(type);
+    auto s = scaled(queries.matmul(keys.transpose(-2, -1)).to(type));
     if (const auto more = added(bias, s.sizes(), n); more.defined()) s = s + more;
     if (visibility.key_bias.defined()) s = s + of_keys(visibility.key_bias).to(type);
     return s.masked_fill_(visible(n, m).logical_not(), -std::numeric_limits<double>::infinity());
@@ -170,8 +171,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> block_softmax_formula_backward(
   if (past.dlog_sum.defined()) shift = shift + rows(past.dlog_sum);
   const auto wide_ds = weights * (dweights + shift);
   const auto ds = wide_ds.to(q.scalar_type());
-  const auto dk = ds.transpose(-2, -1).matmul(queries);
-  return {together(ds.matmul(keys), n),
+  const auto dk = plan.scaled(ds.transpose(-2, -1).matmul(queries));
+  return {together(plan.scaled(ds.matmul(keys)), n),
           listed.scattered(dk.to(type), k.sizes()).to(k.scalar_type()),
           listed.scattered(dv.to(type), v.sizes()).to(v.scalar_type()),
           past.wants_bias ? plan.bias_gradient(wide_ds, bias, n) : Tensor()};

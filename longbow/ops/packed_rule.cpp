@@ -7,7 +7,7 @@ namespace longbow {
 using at::Tensor;
 
 PackedRule packed(const BlockRule& rule) {
-  const auto& [pairs, visibility, dropped, distances] = rule;
+  const auto& [pairs, visibility, dropped, distances, scale] = rule;
   OptionalTensors tensors;
   for (const auto& tensor :
        {pairs.columns, visibility.keep, visibility.query_positions, visibility.key_positions,
@@ -16,12 +16,14 @@ PackedRule packed(const BlockRule& rule) {
   return {tensors,
           {pairs.query_block, pairs.key_block, visibility.back, visibility.ahead, visibility.apart,
            static_cast<int64_t>(dropped.site), distances.low, distances.high},
-          dropped.rate};
+          {dropped.rate, scale}};
 }
 
-BlockRule unpacked(const OptionalTensors& tensors, at::IntArrayRef numbers, double rate) {
-  TORCH_CHECK(tensors.size() == 8 && numbers.size() == 8, "block_softmax: a rule of ",
-              tensors.size(), " tensors and ", numbers.size(), " numbers, but needs 8 and 8");
+BlockRule unpacked(const OptionalTensors& tensors, at::IntArrayRef numbers,
+                   at::ArrayRef<double> factors) {
+  TORCH_CHECK(tensors.size() == 8 && numbers.size() == 8 && factors.size() == 2,
+              "block_softmax: a rule of ", tensors.size(), " tensors, ", numbers.size(),
+              " numbers and ", factors.size(), " factors, but needs 8, 8 and 2");
   const auto at = [&](size_t i) {
     const std::optional<Tensor> tensor = tensors[i];
     return tensor.value_or(Tensor());
@@ -36,8 +38,9 @@ BlockRule unpacked(const OptionalTensors& tensors, at::IntArrayRef numbers, doub
                          .query_groups = at(4),
                          .key_groups = at(5),
                          .key_bias = at(6)},
-          .dropped = {at(7), static_cast<uint64_t>(numbers[5]), rate},
-          .distances = {numbers[6], numbers[7]}};
+          .dropped = {at(7), static_cast<uint64_t>(numbers[5]), factors[0]},
+          .distances = {numbers[6], numbers[7]},
+          .scale = factors[1]};
 }
 
 }  // namespace longbow

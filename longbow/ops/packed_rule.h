@@ -14,9 +14,10 @@ struct PackedRule {
   // columns, keep, positions, groups, the bias of keys, the key of what is dropped
   OptionalTensors tensors;
   std::vector<int64_t> numbers;  // query_block, key_block, back, ahead, apart, site, low, high
-  double rate;
+  std::vector<double> factors;   // the rate of what is dropped, the scale of scores
 };
 PackedRule packed(const BlockRule& rule);
-BlockRule unpacked(const OptionalTensors& tensors, at::IntArrayRef numbers, double rate);
+BlockRule unpacked(const OptionalTensors& tensors, at::IntArrayRef numbers,
+                   at::ArrayRef<double> factors);
 
 }  // namespace longbow

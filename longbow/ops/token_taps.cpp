@@ -132,7 +132,7 @@ TapGradients token_taps_formula_backward(const Tensor& dout, const Tensor& z, co
   return {dz.to(z.scalar_type()), dtaps};
 }
 
-bool has_taps_kernel(const Tensor& z, const Tensor& taps) {
+bool has_token_taps_kernel(const Tensor& z, const Tensor& taps) {
   const auto type = z.scalar_type();
   return z.is_cuda() && (type == at::kBFloat16 || type == at::kHalf || type == at::kFloat) &&
          taps.scalar_type() == at::kFloat && z.dim() == 3 && taps.dim() == 4 &&

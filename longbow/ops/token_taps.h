@@ -18,6 +18,6 @@ TapGradients token_taps_formula_backward(const at::Tensor& dout, const at::Tenso
 
 // Whether kernels do it without copies of the neighbours: on a GPU, for taps in float32 and heads
 // of a power of two from 8 to 256 channels.
-bool has_taps_kernel(const at::Tensor& z, const at::Tensor& taps);
+bool has_token_taps_kernel(const at::Tensor& z, const at::Tensor& taps);
 
 }  // namespace longbow

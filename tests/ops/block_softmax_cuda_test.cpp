@@ -34,6 +34,7 @@ struct Problem {
   Visibility visibility = {};
   Tensor bias = {};
   DroppedWeights dropped = {};
+  double scale = 1;
   Distances distances = {};
 
   explicit Problem(const Sizes& of, int64_t lists = 1, int64_t listed = 4)
@@ -82,7 +83,7 @@ Results results(const Problem& p, at::ScalarType rounded, at::ScalarType compute
     *x = there(*x);
   auto dropped = p.dropped;
   dropped.key = there(dropped.key);
-  const auto got = block_softmax(q, k, v, pairs, rule, bias, dropped, p.distances);
+  const auto got = block_softmax(q, k, v, pairs, rule, bias, dropped, p.distances, p.scale);
   EXPECT_EQ(got.log_sum.scalar_type(), computed == at::kDouble ? at::kDouble : at::kFloat);
   std::vector<Tensor> leaves = {q, k, v};
   if (bias.defined()) leaves.push_back(bias);
@@ -199,6 +200,23 @@ TEST(BlockSoftmaxCuda, AddsABias) {
     p.visibility = {.back = 10, .keep = numbers({kBatch, 1, 90}, 4, 12) > 0};
     expect_equal(p, c10::str("bias of ", b, " and ", h, ", hidden keys"));
   }
+}
+
+// Powers of two are multiplied with on chip; by others queries are multiplied before, and rounded.
+TEST(BlockSoftmaxCuda, ScalesScores) {
+  for (const double scale : {0.125, 2.0, 0.3})
+    for (const int64_t listed : {1, 6}) {
+      Problem p({300, 300, 64, 32, 64, 48}, 2, listed);
+      p.scale = scale;
+      const Tolerance sums = scale == 0.3 ? Tolerance{2e-3, 2e-3} : Tolerance{1e-4, 1e-5};
+      expect_equal(p, c10::str(scale, " ", listed), at::kBFloat16, sums);
+      p.bias = random_normal(p.weights(), 8);
+      expect_equal(p, c10::str(scale, " ", listed, " and a bias"), at::kBFloat16, sums);
+    }
+  Problem few({3000, 40, 3000, 40}, 1, 1);  // sums over queries in parts
+  few.pairs.columns.zero_();
+  few.scale = 0.25;
+  expect_equal(few, "parts");
 }
 
 TEST(BlockSoftmaxCuda, AddsABiasOfKeys) {

@@ -132,6 +132,23 @@ Tensor near_columns(int64_t blocks) {
   return u.masked_fill(u >= blocks, -1).view({1, 1, blocks, 3});
 }
 
+TEST(BlockSoftmax, ScalesScores) {
+  const auto x = [](uint64_t seed) { return random_normal({1, 2, 6, 3}, seed).requires_grad_(); };
+  const auto q = x(1), k = x(2), v = x(3);
+  const BlockPairs pairs = {3, 2, at::tensor({0, 1, 2, 0}, at::kLong).view({1, 1, 2, 2})};
+  const auto bias = random_normal({1, 2, 2, 3, 4}, 4);
+  const auto run = [&](const Tensor& queries, double scale) {
+    const auto read = block_softmax(queries, k, v, pairs, {}, bias, {}, {}, scale);
+    auto found = torch::autograd::grad({read.out, read.log_sum}, {q, k, v},
+                                       {read.out.detach(), read.log_sum.detach()});
+    found.insert(found.begin(), {read.out.detach(), read.log_sum.detach()});
+    return found;
+  };
+  const auto inside = run(q, 0.3), outside = run(q * 0.3, 1);
+  for (size_t i = 0; i < inside.size(); ++i)
+    EXPECT_NEAR_TENSOR(inside[i], outside[i], (Tolerance{1e-13, 1e-13})) << i;
+}
+
 TEST(BlockSoftmax, AddsABiasByDistance) {
   Problem p = {.queries = 23, .keys = 23, .pairs = {5, 5, near_columns(5)}};
   for (const auto& [low, high] : {std::pair{-2, 3}, {-9, 0}, {0, 0}, {-20, 20}}) {
@@ -262,11 +279,13 @@ TEST(BlockSoftmax, NamesWhatDoesNotFit) {
               block_softmax(x, x, x, {3, 3, columns}, {}, x, {}, {0, 2});
             }).find("block_softmax: bias is [1, 1, 6, 2] for 6 queries and 3 distances"),
             std::string::npos);
-  EXPECT_NE(error_of([&] {
-              block_softmax(x, x, x, {3, 3, columns}, {}, at::zeros({1, 1, 1, 3, 3}));
-            }).find("block_softmax: bias is [1, 1, 1, 3, 3] for 2 blocks of 3 queries and 1 times "
-                    "3 keys"),
-            std::string::npos);
+  EXPECT_NE(
+      error_of([&] {
+        block_softmax(x, x, x, {3, 3, columns}, {}, at::zeros({1, 1, 1, 3, 3}));
+      })
+          .find("block_softmax: bias is [1, 1, 1, 3, 3] for 2 blocks of 3 queries and 1 times "
+                "3 keys"),
+      std::string::npos);
 }
 
 }  // namespace

@@ -149,7 +149,10 @@ __global__ void __launch_bounds__(kMostThreads) attend(BlockSoftmax task) {
       },
       [&](int stage, int buffer, int tile) {
         const auto& slots = walk.slots[stage];
-        if (fresh) load_left(q, queries + own * kStride);
+        if (fresh) {
+          load_left(q, queries + own * kStride);
+          scale_left<T>(q, task.scale);
+        }
         fresh = false;
         mma::C s[kRows][kSlots] = {};
         add_products<T>(s, q, keys + buffer * kBuffer);

@@ -1,7 +1,8 @@
 // Backward, in two kernels that form the weights w again. With g = dout and delta = sum_d g out -
 // dlog_sum,
 //   ds_ij = w_ij (g_i . v_j - delta_i),   dq_i = sum_j ds_ij k_j,
-//   dk_j = sum_i ds_ij q_i,   dv_j = sum_i w_ij g_i.
+//   dk_j = sum_i ds_ij q_i,   dv_j = sum_i w_ij g_i,
+// where dq and dk are multiplied by the scale of the scores at the end.
 // The first kernel holds queries while keys pass by, the second one keys while queries pass by; the
 // latter reads which blocks of queries list a block of keys. Tiles are worked off 16 slots at a
 // time. Sums are always made in one order.
@@ -211,6 +212,7 @@ __global__ void __launch_bounds__(kMostThreads) query_gradient(BlockSoftmaxBackw
         const auto& slots = walk.slots[stage];
         if (fresh) {
           load_left(q, queries + own * kStride);
+          scale_left<T>(q, task.scale);
           load_left(g, slopes + own * kStride);
         }
         fresh = false;
@@ -242,7 +244,7 @@ __global__ void __launch_bounds__(kMostThreads) query_gradient(BlockSoftmaxBackw
   if constexpr (kMore == 2) by_distance.store(own, held.rows, added);
   store_rows<T, kWidth, kRows>(dq, queries + own * kStride,
                                place.rows<T>(all.dq) + (held.first + own) * all.dq.token,
-                               all.dq.token, held.rows - own, width);
+                               all.dq.token, held.rows - own, width, task.scale);
 }
 
 // Of the queries of a tile: what their weights are relative to, their delta, and where their
@@ -288,7 +290,8 @@ __device__ __forceinline__ void differentiate(mma::C (&s)[1][2], mma::C (&dp)[1]
 
 // Sums of one warp that others will be added to: rows of [M, width].
 template <int kWidth>
-__device__ void store_part(const mma::C (&sums)[1][kWidth / 8], float* to, int rows, int width) {
+__device__ void store_part(const mma::C (&sums)[1][kWidth / 8], float* to, int rows, int width,
+                           float scale) {
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
@@ -297,8 +300,8 @@ __device__ void store_part(const mma::C (&sums)[1][kWidth / 8], float* to, int r
     for (int n = 0; n < kWidth / 8; ++n)
       if (row < rows && n * 8 < width) {
         float* at = to + int64_t{row} * width + n * 8 + 2 * t;
-        at[0] = sums[0][n].part[2 * i];
-        at[1] = sums[0][n].part[2 * i + 1];
+        at[0] = sums[0][n].part[2 * i] * scale;
+        at[1] = sums[0][n].part[2 * i + 1] * scale;
       }
   }
 }
@@ -382,6 +385,7 @@ __global__ void __launch_bounds__(kMostThreads, kWidth > 64 || kMore ? 2 : 3)
         const auto& slots = walk.slots[stage];
         if (fresh) {
           load_left(k, keys + own * kStride);
+          scale_left<T>(k, task.scale);
           load_left(v, values + own * kStride);
         }
         fresh = false;
@@ -411,13 +415,13 @@ __global__ void __launch_bounds__(kMostThreads, kWidth > 64 || kMore ? 2 : 3)
   if (parts > 1) {
     const int64_t row =
         (part_of_list * task.batch * task.heads + place.both) * task.keys + held.first + own;
-    store_part<kWidth>(dk, all.dk_parts + row * width, held.rows - own, width);
-    store_part<kWidth>(dv, all.dv_parts + row * value_width, held.rows - own, value_width);
+    store_part<kWidth>(dk, all.dk_parts + row * width, held.rows - own, width, task.scale);
+    store_part<kWidth>(dv, all.dv_parts + row * value_width, held.rows - own, value_width, 1);
     return;
   }
   store_rows<T, kWidth, 1>(dk, keys + own * kStride,
                            place.rows<T>(all.dk) + (held.first + own) * all.dk.token, all.dk.token,
-                           held.rows - own, width);
+                           held.rows - own, width, task.scale);
   store_rows<T, kWidth, 1>(dv, values + own * kStride,
                            place.rows<T>(all.dv) + (held.first + own) * all.dv.token, all.dv.token,
                            held.rows - own, value_width);

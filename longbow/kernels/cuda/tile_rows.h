@@ -32,6 +32,21 @@ __device__ __forceinline__ void load_left(mma::A (&a)[kRows][kSteps], const T* r
       a[m][step] = mma::a_of_rows(rows + m * 16 * kStride + step * 16, kStride);
 }
 
+// All numbers times a power of two.
+template <class T, int kRows, int kSteps>
+__device__ __forceinline__ void scale_left(mma::A (&a)[kRows][kSteps], float scale) {
+  if (scale == 1) return;
+#pragma unroll
+  for (int m = 0; m < kRows; ++m)
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float2 two = mma::unpack<T>(a[m][step].part[i]);
+        a[m][step].part[i] = mma::pack<T>(two.x * scale, two.y * scale);
+      }
+}
+
 // c += a b^T for 8 kTiles rows b in shared memory.
 template <class T, int kRows, int kTiles, int kSteps>
 __device__ __forceinline__ void add_products(mma::C (&c)[kRows][kTiles],
@@ -94,11 +109,11 @@ __device__ __forceinline__ void store_rows(const mma::C (&sums)[kRows][kWidth / 
 
 template <class T, int kWidth, int kRows>
 __device__ __forceinline__ void store_rows(const mma::C (&sums)[kRows][kWidth / 8], T* room, T* to,
-                                           int64_t stride, int rows, int width) {
-  float one[kRows][2];
+                                           int64_t stride, int rows, int width, float scale = 1) {
+  float all[kRows][2];
 #pragma unroll
-  for (int m = 0; m < kRows; ++m) one[m][0] = one[m][1] = 1;
-  store_rows<T, kWidth, kRows>(sums, one, room, to, stride, rows, width);
+  for (int m = 0; m < kRows; ++m) all[m][0] = all[m][1] = scale;
+  store_rows<T, kWidth, kRows>(sums, all, room, to, stride, rows, width);
 }
 
 }  // namespace longbow::kernels::blocks

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "longbow/ops/affine.h"
+#include "longbow/ops/split_columns.h"
 
 namespace longbow {
 
@@ -29,7 +30,7 @@ Tensor projected_together(const Tensor& x, const std::vector<const Linear*>& lay
 std::vector<Tensor> project_together(const Tensor& x, const std::vector<const Linear*>& layers) {
   std::vector<int64_t> widths;
   for (const auto* layer : layers) widths.push_back(layer->weight.size(0));
-  return projected_together(x, layers).split_with_sizes(widths, -1);
+  return split_columns(projected_together(x, layers), widths);
 }
 
 std::shared_ptr<Linear> Part::linear(const Site& site, const std::string& name, int64_t in,

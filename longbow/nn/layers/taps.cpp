@@ -46,7 +46,7 @@ Tensor taps_over(const Tensor& rows, const Tensor& taps) {
 Tensor windowed_taps(const Tensor& z, const Tensor& taps, int64_t left) {
   if (taps.dim() == 4) {
     const auto own = taps.expand({z.size(0), -1, -1, -1});
-    if (has_taps_kernel(z, own)) return token_taps(z, own, left);
+    if (has_token_taps_kernel(z, own)) return token_taps(z, own, left);
   }
   // Taps that fall outside of a short sequence for all tokens are left out.
   const int64_t most = z.size(1) - 1;

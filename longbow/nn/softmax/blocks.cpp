@@ -41,7 +41,7 @@ Tensor kept_keys(const Tensor& keep) {
 PartialSoftmax read_blocks(const Tensor& q, const Tensor& k, const Tensor& v,
                            const BlockPairs& pairs, const Visibility& visibility,
                            const Weighing& weighing, const Context& context, const Tensor& bias,
-                           const Distances& distances) {
+                           const Distances& distances, double scale) {
   DroppedWeights dropped;
   if (weighing.training && weighing.dropout > 0) {
     const auto site = weighing.path + ".dropout";
@@ -49,19 +49,19 @@ PartialSoftmax read_blocks(const Tensor& q, const Tensor& k, const Tensor& v,
                 ": random numbers wanted, but the context has no random key");
     dropped = {context.random.key, hash_name(site), weighing.dropout};
   }
-  const auto read = block_softmax(q, k, v, pairs, visibility, bias, dropped, distances);
+  const auto read = block_softmax(q, k, v, pairs, visibility, bias, dropped, distances, scale);
   return {read.out, read.log_sum.unsqueeze(-1)};
 }
 
 // Narrow windows are read in blocks of 64 queries, which a GPU works off at once, beside as many
 // halves of such blocks as they reach.
 PartialSoftmax read_window(const Heads& heads, int64_t back, int64_t ahead,
-                           const Weighing& weighing, const Context& context) {
+                           const Weighing& weighing, const Context& context, double scale) {
   constexpr int64_t kBlock = 64, kHalf = kBlock / 2;
   const int64_t n = heads.q.size(2), side = std::max(back, ahead);
   const Visibility seen = {.back = back, .ahead = ahead, .keep = kept_keys(context.mask.keep)};
   const auto read = [&](const BlockPairs& pairs) {
-    return read_blocks(heads.q, heads.k, heads.v, pairs, seen, weighing, context);
+    return read_blocks(heads.q, heads.k, heads.v, pairs, seen, weighing, context, {}, {}, scale);
   };
   if (side <= kHalf && n > kBlock) return read(blocks_around(n, kBlock, kHalf, heads.q.device()));
   const int64_t block = std::clamp<int64_t>(std::max(side, kHalf), 1, n);

@@ -17,13 +17,14 @@ BlockPairs one_block(int64_t queries, int64_t keys, at::Device device);
 // keep [B, M] as Visibility has it; undefined stays so.
 Tensor kept_keys(const Tensor& keep);  // [B, 1, M]
 
-// What the listed keys say, so that parts over other keys can be added. q is scaled already.
+// What the listed keys say, so that parts over other keys can be added; `scale` is that of scores.
 PartialSoftmax read_blocks(const Tensor& q, const Tensor& k, const Tensor& v,
                            const BlockPairs& pairs, const Visibility& visibility,
                            const Weighing& weighing, const Context& context,
-                           const Tensor& bias = {}, const Distances& distances = {});
+                           const Tensor& bias = {}, const Distances& distances = {},
+                           double scale = 1);
 // Every query reads the keys with -ahead <= i - j <= back.
 PartialSoftmax read_window(const Heads& heads, int64_t back, int64_t ahead,
-                           const Weighing& weighing, const Context& context);
+                           const Weighing& weighing, const Context& context, double scale = 1);
 
 }  // namespace longbow

@@ -7,6 +7,7 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 #include <vector>
 
@@ -38,7 +39,7 @@ Tensor dense(const Tensor& x) {
 
 // A rule whose tensors have no gaps.
 BlockRule dense(BlockRule rule) {
-  auto& [pairs, visibility, dropped, distances] = rule;
+  auto& [pairs, visibility, dropped, distances, scale] = rule;
   pairs.columns = dense(pairs.columns);
   if (visibility.key_bias.defined()) visibility.key_bias = visibility.key_bias.to(at::kFloat);
   for (auto* x : {&visibility.keep, &visibility.query_positions, &visibility.key_positions,
@@ -56,7 +57,7 @@ bool fits(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
   const int64_t b = q.size(0), h = q.size(1), e = q.size(3), d = v.size(3);
   for (const auto& x : {k, v})
     if (x.size(0) != b || x.size(1) != h) return false;
-  const auto& [pairs, visibility, dropped, distances] = rule;
+  const auto& [pairs, visibility, dropped, distances, scale] = rule;
   for (const auto& x :
        {pairs.columns, visibility.keep, visibility.query_positions, visibility.key_positions,
         visibility.query_groups, visibility.key_groups, visibility.key_bias, bias})
@@ -72,7 +73,7 @@ bool fits(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
 // Of arguments that have the kernel's form; out and log_sum are set by the caller.
 kernels::BlockSoftmax task_of(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
                               const BlockRule& rule) {
-  const auto& [pairs, visibility, dropped, distances] = rule;
+  const auto& [pairs, visibility, dropped, distances, scale] = rule;
   if (dropped.rate > 0) check_key(dropped.key, "block_softmax");
   return {.type = element_of(q),
           .batch = q.size(0),
@@ -85,6 +86,7 @@ kernels::BlockSoftmax task_of(const Tensor& q, const Tensor& k, const Tensor& v,
           .key_block = pairs.key_block,
           .blocks = pairs.columns.size(2),
           .listed = pairs.columns.size(3),
+          .scale = static_cast<float>(scale),
           .q = rows_of(q),
           .k = rows_of(k),
           .v = rows_of(v),
@@ -111,16 +113,28 @@ Tensor dense_bias(const Maybe& bias) {
   return bias ? bias->to(at::kFloat).contiguous() : Tensor();
 }
 
+// Kernels multiply numbers by powers of two only, which is exact; other scales are the caller's.
+struct Scale {
+  double kernel = 1, outside = 1;
+  explicit Scale(double scale) {
+    int exponent = 0;
+    (std::frexp(scale, &exponent) == 0.5 ? kernel : outside) = scale;
+  }
+  Tensor operator()(const Tensor& x) const { return outside == 1 ? x : x * outside; }
+};
+
 Two forward(const Tensor& given_q, const Tensor& given_k, const Tensor& given_v, const Maybe& bias,
-            const OptionalTensors& tensors, at::IntArrayRef numbers, double rate) {
-  const auto rule = unpacked(tensors, numbers, rate);
+            const OptionalTensors& tensors, at::IntArrayRef numbers, at::ArrayRef<double> factors) {
+  const auto rule = unpacked(tensors, numbers, factors);
   const auto added = bias.value_or(Tensor());
   if (!fits(given_q, given_k, given_v, added, rule))
     return block_softmax_formula(given_q, given_k, given_v, added, rule);
   const c10::cuda::CUDAGuard guard(given_q.device());
-  const auto q = with_rows(given_q), k = with_rows(given_k), v = with_rows(given_v),
+  const Scale scale(rule.scale);
+  const auto q = with_rows(scale(given_q)), k = with_rows(given_k), v = with_rows(given_v),
              wide_bias = dense_bias(bias);
-  const auto dense_rule = dense(rule);
+  auto dense_rule = dense(rule);
+  dense_rule.scale = scale.kernel;
   const auto out = empty_rows(q, v.size(3)),
              log_sum = at::empty(q.sizes().slice(0, 3), q.options().dtype(at::kFloat));
   auto task = task_of(q, k, v, wide_bias, dense_rule);
@@ -147,22 +161,24 @@ Readers readers_of(const Tensor& columns, int64_t key_blocks) {
 Four backward(const Tensor& given_dout, const Tensor& dlog_sum, const Tensor& given_q,
               const Tensor& given_k, const Tensor& given_v, const Maybe& bias, const Tensor& out,
               const Tensor& log_sum, bool wants_bias, const OptionalTensors& tensors,
-              at::IntArrayRef numbers, double rate) {
-  const auto rule = unpacked(tensors, numbers, rate);
+              at::IntArrayRef numbers, at::ArrayRef<double> factors) {
+  const auto rule = unpacked(tensors, numbers, factors);
   const auto added = bias.value_or(Tensor());
   if (!fits(given_q, given_k, given_v, added, rule))
     return block_softmax_formula_backward(
         {given_q, given_k, given_v, added, out, log_sum, given_dout, dlog_sum, wants_bias}, rule);
   const c10::cuda::CUDAGuard guard(given_q.device());
-  const auto q = with_rows(given_q), k = with_rows(given_k), v = with_rows(given_v),
+  const Scale scale(rule.scale);
+  const auto q = with_rows(scale(given_q)), k = with_rows(given_k), v = with_rows(given_v),
              results = with_rows(out), dout = with_rows(given_dout), sums = log_sum.contiguous(),
              dsums = dlog_sum.contiguous(), wide_bias = dense_bias(bias);
-  const auto dense_rule = dense(rule);
+  auto dense_rule = dense(rule);
+  dense_rule.scale = scale.kernel;
   const auto& columns = dense_rule.pairs.columns;
   const int64_t key_block = rule.pairs.key_block;
   const auto readers = readers_of(columns, (k.size(2) + key_block - 1) / key_block);
-  const auto dq = empty_rows(q, q.size(3)), dk = empty_rows(k, k.size(3)),
-             dv = empty_rows(v, v.size(3)), delta = at::empty_like(sums);
+  const auto [dq, dk, dv] = empty_beside(q, k, v);
+  const auto delta = at::empty_like(sums);
   Tensor dbias, dk_parts, dv_parts;
   if (wants_bias) {
     const int64_t labels = rule.distances.count();
@@ -199,7 +215,7 @@ Four backward(const Tensor& given_dout, const Tensor& dlog_sum, const Tensor& gi
   }
   kernels::block_softmax_backward_cuda(task, c10::cuda::getCurrentCUDAStream().stream());
   C10_CUDA_KERNEL_LAUNCH_CHECK();
-  return {dq, task.parts > 1 ? dk_parts.sum(0).to(k.scalar_type()) : dk,
+  return {scale(dq), task.parts > 1 ? dk_parts.sum(0).to(k.scalar_type()) : dk,
           task.parts > 1 ? dv_parts.sum(0).to(v.scalar_type()) : dv,
           wants_bias ? dbias.sum_to_size(bias->sizes()).to(bias->scalar_type()) : Tensor()};
 }

@@ -7,6 +7,7 @@
 #include <torch/library.h>
 
 #include "longbow/ops/cuda/by_head.h"
+#include "longbow/ops/cuda/head_rows.h"
 #include "longbow/ops/cuda/rows.h"
 
 namespace longbow {
@@ -153,8 +154,7 @@ Three backward_of_all(const Tensor& g, const Tensor& q, const Tensor& k, const T
                       const Divided& by, const Tensor& sums, const FeatureProduct& how) {
   const Sides sides(how);
   const auto shape = kernels::feature_shape(q.size(3), how.query_turns.defined(), v.size(3));
-  auto dq = empty_by_head(q, q.size(3)), dk = empty_by_head(k, k.size(3)),
-       dv = empty_by_head(v, v.size(3));
+  const auto [dq, dk, dv] = empty_beside(q, k, v);
   kernels::FeatureGradient task = {.shape = shape,
                                    .x = sides.queries(q, how),
                                    .sums = sums.const_data_ptr<float>(),
@@ -188,8 +188,7 @@ Three backward_of_causal(const Tensor& g, const Tensor& q, const Tensor& k, cons
   const Sides sides(how);
   const auto shape = kernels::feature_shape(q.size(3), how.query_turns.defined(), v.size(3));
   const auto keys = sides.keys(k, how), queries = sides.queries(q, how);
-  auto dq = empty_by_head(q, q.size(3)), dk = empty_by_head(k, k.size(3)),
-       dv = empty_by_head(v, v.size(3));
+  const auto [dq, dk, dv] = empty_beside(q, k, v);
   kernels::CausalFeatures features = {.shape = shape,
                                       .x = queries,
                                       .other = keys,

@@ -18,6 +18,14 @@ Tensor empty_rows(const Tensor& like, int64_t width) {
       .transpose(1, 2);
 }
 
+BesideRows empty_beside(const Tensor& q, const Tensor& k, const Tensor& v) {
+  if (q.sizes() != k.sizes() || q.sizes() != v.sizes())
+    return {empty_rows(q, q.size(3)), empty_rows(k, k.size(3)), empty_rows(v, v.size(3))};
+  const auto all = at::empty({q.size(0), q.size(2), 3, q.size(1), q.size(3)}, q.options())
+                       .transpose(1, 3);  // [B, H, 3, N, D]
+  return {all.select(2, 0), all.select(2, 1), all.select(2, 2)};
+}
+
 kernels::HeadRows rows_of(const Tensor& x) {
   return {x.const_data_ptr(), x.stride(0), x.stride(1), x.stride(2)};
 }

@@ -11,6 +11,12 @@ at::Tensor with_rows(const at::Tensor& x);
 // [B, H, tokens, width] that lies in memory as [B, tokens, H, width]: the heads of a token beside
 // each other, as the projections before and after have them.
 at::Tensor empty_rows(const at::Tensor& like, int64_t width);
+// Room for the gradients of q, k and v: where all are of one size, those of a token lie beside each
+// other, as one product that made all three wants them (ops/split_columns.h).
+struct BesideRows {
+  at::Tensor q, k, v;
+};
+BesideRows empty_beside(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v);
 kernels::HeadRows rows_of(const at::Tensor& x);
 kernels::HeadResults results_of(const at::Tensor& x);
 

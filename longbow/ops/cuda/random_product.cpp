@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "longbow/ops/cuda/by_head.h"
+#include "longbow/ops/cuda/head_rows.h"
 #include "longbow/ops/random_product_task.h"
 
 namespace longbow {
@@ -257,8 +258,7 @@ RandomBackward backward_of_causal(const Tensor& g, const Tensor& q, const Tensor
                                   const Tensor& v, const Sides& sides, const Kept& kept) {
   const int64_t heads = q.size(1), groups = q.size(0) * heads;
   const auto numbers = q.options().dtype(at::kFloat);
-  auto dq = empty_by_head(q, q.size(3)), dk = empty_by_head(k, k.size(3)),
-       dv = empty_by_head(v, v.size(3));
+  const auto [dq, dk, dv] = empty_beside(q, k, v);
   auto column = at::empty({groups, q.size(2)}, numbers),
        dsums = at::empty({groups, spans_of(q, kCausalSpan), sides.shape.size()}, numbers),
        dsigma_q = at::empty({groups, spans_of(q, 64), sides.shape.depth}, numbers),
@@ -321,8 +321,7 @@ RandomBackward backward(const Tensor& given_g, const Tensor& given_q, const Tens
                ? at::empty({groups, spans_of(x, gradient_span(x)), sides.shape.depth}, numbers)
                : Tensor();
   };
-  auto dq = empty_by_head(q, q.size(3)), dk = empty_by_head(k, k.size(3)),
-       dv = empty_by_head(v, v.size(3));
+  const auto [dq, dk, dv] = empty_beside(q, k, v);
   auto column = at::empty({groups, q.size(2)}, numbers),
        dsums = at::empty({groups, sides.shape.size()}, numbers);
   auto dsigma_q = parts_of_sigma(q), dsigma_k = parts_of_sigma(k);

@@ -45,7 +45,8 @@ kernels::TokenTaps task_of(const Tensor& z, const Tensor& taps, int64_t left) {
 }
 
 Tensor forward(const Tensor& given_z, const Tensor& given_taps, int64_t left) {
-  if (!has_taps_kernel(given_z, given_taps)) return token_taps_formula(given_z, given_taps, left);
+  if (!has_token_taps_kernel(given_z, given_taps))
+    return token_taps_formula(given_z, given_taps, left);
   const c10::cuda::CUDAGuard guard(given_z.device());
   const auto z = readable(given_z), taps = with_lines(given_taps),
              out = at::empty(z.sizes(), taps.options());
@@ -58,7 +59,7 @@ Tensor forward(const Tensor& given_z, const Tensor& given_taps, int64_t left) {
 
 Two backward(const Tensor& given_dout, const Tensor& given_z, const Tensor& given_taps,
              int64_t left) {
-  if (!has_taps_kernel(given_z, given_taps)) {
+  if (!has_token_taps_kernel(given_z, given_taps)) {
     const auto d = token_taps_formula_backward(given_dout, given_z, given_taps, left);
     return {d.z, d.taps};
   }
