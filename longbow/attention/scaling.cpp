@@ -11,6 +11,7 @@
 #include "longbow/nn/contract/linear.h"
 #include "longbow/nn/layers/past_rows.h"
 #include "longbow/nn/softmax/exact_attention.h"
+#include "longbow/ops/affine.h"
 
 namespace longbow {
 namespace {
@@ -87,6 +88,23 @@ class Convolution : public Part {
     return at::conv2d(image, weight_, bias_, 1, padding).permute({0, 2, 3, 1}).flatten(-2);
   }
 
+  // The same as one product with F rows beside each other: [C, F C], zero between modules that are
+  // too far apart. On a GPU it takes a fraction of the time for several times the operations.
+  Tensor matrix() const {
+    const int64_t each = weight_.size(0), length = weight_.size(2), across = weight_.size(3);
+    const int64_t line = modules_ + across;
+    // Rows of length S + A, read as rows of length S + A - 1: each begins one module further right.
+    const auto band =
+        at::constant_pad_nd(weight_.permute({3, 2, 0, 1}).flatten(1), {0, 0, 0, modules_})
+            .expand({modules_, line, -1})
+            .flatten(0, 1)
+            .narrow(0, 0, modules_ * (line - 1))
+            .view({modules_, line - 1, length, each, each})
+            .narrow(1, across / 2, modules_);  // [S, S from, F, M, M from]
+    return band.permute({0, 3, 2, 1, 4}).reshape({modules_ * each, length * modules_ * each});
+  }
+  Tensor bias() const { return bias_.defined() ? bias_.repeat({modules_}) : bias_; }
+
  private:
   int64_t modules_;
   Tensor weight_, bias_;
@@ -148,8 +166,26 @@ class Scaling : public MixerImpl {
       return {split((*multiplicative_[0])(x)), split((*multiplicative_[1])(x)),
               split((*multiplicative_[2])(x)), x, x};
     const auto rows = around(zero_where_padded((*multiplicative_[0])(x), keep));
+    const bool half = x.scalar_type() == at::kBFloat16 || x.scalar_type() == at::kHalf;
+    if (x.is_cuda() && half) {
+      const auto parts = convolved(rows, x.size(1));
+      return {split(parts[0]), split(parts[1]), split(parts[2]), x, x};
+    }
     return {split((*convolution_[0])(rows)), split((*convolution_[1])(rows)),
             split((*convolution_[2])(rows)), x, x};
+  }
+
+  // All three convolutions as one product.
+  std::vector<Tensor> convolved(const Tensor& rows, int64_t tokens) const {
+    std::vector<Tensor> shifted, matrices, biases;
+    for (int64_t f = 0; f < config_.length; ++f) shifted.push_back(rows.narrow(1, f, tokens));
+    for (const auto& convolution : convolution_) {
+      matrices.push_back(convolution->matrix());
+      if (const auto bias = convolution->bias(); bias.defined()) biases.push_back(bias);
+    }
+    return affine(at::cat(shifted, -1), at::cat(matrices),
+                  biases.empty() ? Tensor() : at::cat(biases))
+        .split(width_, -1);
   }
 
   Tensor merged(const Tensor& heads) const {
