@@ -156,14 +156,14 @@ BlockSoftmax block_softmax(const Tensor& q, const Tensor& k, const Tensor& v,
                                  bias.size(3) == distances.count()),
       "block_softmax: bias is ", bias.sizes(), " for ", q.size(2), " queries and ",
       distances.count(), " distances");
-  const auto rule = packed({pairs, visibility, dropped, distances, scale});
   const auto& columns = pairs.columns;
-  TORCH_CHECK(
-      distances.count() > 0 || !bias.defined() ||
-          (bias.dim() == 5 && bias.size(2) == columns.size(2) &&
-           bias.size(3) == pairs.query_block && bias.size(4) == columns.size(3) * pairs.key_block),
-      "block_softmax: bias is ", bias.sizes(), " for ", columns.size(2), " blocks of ",
-      pairs.query_block, " queries and ", columns.size(3), " times ", pairs.key_block, " keys");
+  const int64_t keys = columns.size(3) * pairs.key_block;
+  TORCH_CHECK(!bias.defined() || distances.count() > 0 ||
+                  (bias.dim() == 5 && bias.size(2) == columns.size(2) && bias.size(3) == block &&
+                   bias.size(4) == keys),
+              "block_softmax: bias is ", bias.sizes(), " for ", columns.size(2), " blocks of ",
+              block, " queries and ", keys, " listed keys");
+  const auto rule = packed({pairs, visibility, dropped, distances, scale});
   const auto [out, log_sum] = call(q, k, v, bias.defined() ? Maybe(bias) : std::nullopt,
                                    rule.tensors, rule.numbers, rule.factors);
   return {out, log_sum};

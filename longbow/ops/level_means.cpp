@@ -8,22 +8,13 @@
 
 #include "longbow/ops/differentiable.h"
 #include "longbow/ops/gradient.h"
+#include "longbow/ops/level_means_formula.h"
 
 namespace longbow {
 namespace {
 
 using at::Tensor;
 using Maybe = std::optional<Tensor>;
-
-at::ScalarType wide(const Tensor& x) {
-  return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-}
-
-// Rows that follow each other by twos, [B, H, ceil(n / 2), D] in each half; the second may lack its
-// last row.
-Tensor half(const Tensor& x, int64_t which) {
-  return x.slice(2, which, std::nullopt, 2);
-}
 
 void check(const Tensor& x, const Maybe& keep, const Tensor& factors, at::IntArrayRef rows) {
   TORCH_CHECK(x.dim() == 4 && (!keep || keep->sizes() == at::IntArrayRef({x.size(0), x.size(2)})),
@@ -39,62 +30,7 @@ void check(const Tensor& x, const Maybe& keep, const Tensor& factors, at::IntArr
               "level_means: factors are ", factors.sizes(), " for ", all, " rows");
 }
 
-Tensor real_rows(const Tensor& x, const Maybe& keep) {
-  return keep ? x * keep->to(x.scalar_type()).unsqueeze(1).unsqueeze(-1) : x;
-}
-Tensor of_level(const Tensor& factors, int64_t first, int64_t n) {
-  return factors.narrow(1, first, n).unsqueeze(1).unsqueeze(-1);  // [1 or B, 1, n, 1]
-}
-
-Tensor on_any_device(const Tensor& x, const Maybe& keep, const Tensor& factors,
-                     at::IntArrayRef rows) {
-  check(x, keep, factors, rows);
-  const auto out =
-      at::empty({x.size(0), factors.size(1), x.size(1), x.size(3)}, x.options()).transpose(1, 2);
-  auto sums = real_rows(x, keep);
-  int64_t first = 0;
-  for (const int64_t count : rows) {
-    const auto even = half(sums, 0).to(wide(x), /*non_blocking=*/false, /*copy=*/true),
-               odd = half(sums, 1);
-    even.narrow(2, 0, odd.size(2)).add_(odd);
-    sums = even;
-    const int64_t n = sums.size(2);
-    auto means = out.narrow(2, first, n);
-    at::mul_out(means, sums, of_level(factors, first, n));
-    out.narrow(2, first + n, count - n).zero_();
-    first += count;
-  }
-  return out;
-}
-
-// What a row has is what its two halves have, and they have their own beside it.
-Tensor backward_on_any_device(const Tensor& g, const Tensor& x, const Maybe& keep,
-                              const Tensor& factors, at::IntArrayRef rows) {
-  std::vector<int64_t> lengths;  // of the levels from 0 on
-  lengths.push_back(x.size(2));
-  for (size_t l = 0; l < rows.size(); ++l) lengths.push_back((lengths.back() + 1) / 2);
-  int64_t first = g.size(2);
-  Tensor above;
-  for (size_t l = rows.size(); l > 0; --l) {
-    first -= rows[l - 1];
-    const int64_t n = lengths[l];
-    const auto own = g.narrow(2, first, n) * of_level(factors, first, n);
-    if (above.defined()) {
-      half(own, 0).add_(above);
-      const auto odd = half(own, 1);
-      odd.add_(above.narrow(2, 0, odd.size(2)));
-    }
-    above = own;
-  }
-  const auto dx = at::empty_like(x);
-  const auto odd = half(dx, 1);
-  half(dx, 0).copy_(above);
-  odd.copy_(above.narrow(2, 0, odd.size(2)));
-  return real_rows(dx, keep);
-}
-
-Tensor on_meta(const Tensor& x, const Maybe& keep, const Tensor& factors, at::IntArrayRef rows) {
-  check(x, keep, factors, rows);
+Tensor on_meta(const Tensor& x, const Maybe&, const Tensor& factors, at::IntArrayRef) {
   return at::empty({x.size(0), x.size(1), factors.size(1), x.size(3)}, x.options());
 }
 Tensor backward_on_meta(const Tensor&, const Tensor& x, const Maybe&, const Tensor&,
@@ -105,14 +41,14 @@ Tensor backward_on_meta(const Tensor&, const Tensor& x, const Maybe&, const Tens
 Tensor call(const Tensor& x, const Maybe& keep, const Tensor& factors, at::IntArrayRef rows) {
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("longbow::level_means", "")
-                             .typed<decltype(on_any_device)>();
+                             .typed<decltype(level_means_formula)>();
   return op.call(x, keep, factors, rows);
 }
 Tensor call_backward(const Tensor& g, const Tensor& x, const Maybe& keep, const Tensor& factors,
                      at::IntArrayRef rows) {
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("longbow::level_means_backward", "")
-                             .typed<decltype(backward_on_any_device)>();
+                             .typed<decltype(level_means_formula_backward)>();
   return op.call(g, x, keep, factors, rows);
 }
 
@@ -154,12 +90,8 @@ TORCH_LIBRARY_FRAGMENT(longbow, m) {
       "Tensor");
 }
 TORCH_LIBRARY_IMPL(longbow, CPU, m) {
-  m.impl("level_means", on_any_device);
-  m.impl("level_means_backward", backward_on_any_device);
-}
-TORCH_LIBRARY_IMPL(longbow, CUDA, m) {
-  m.impl("level_means", on_any_device);
-  m.impl("level_means_backward", backward_on_any_device);
+  m.impl("level_means", level_means_formula);
+  m.impl("level_means_backward", level_means_formula_backward);
 }
 TORCH_LIBRARY_IMPL(longbow, Meta, m) {
   m.impl("level_means", on_meta);
@@ -174,6 +106,7 @@ TORCH_LIBRARY_IMPL(longbow, Autograd, m) {
 
 Tensor level_means(const Tensor& x, const Tensor& keep, const Tensor& factors,
                    const std::vector<int64_t>& rows) {
+  check(x, keep.defined() ? Maybe(keep) : std::nullopt, factors, rows);
   return call(x, keep.defined() ? Maybe(keep) : std::nullopt, factors, rows);
 }
 

@@ -163,7 +163,7 @@ TEST(BlockSoftmaxCuda, HidesByPosition) {
                                       {0, 100},
                                       {100, -1},
                                       {70, Visibility::kAll}})
-      for (const int64_t apart : {0, 1, 20}) {
+      for (const int64_t apart : {0, 20}) {
         p.visibility = {.back = back, .ahead = ahead, .apart = apart};
         expect_equal(p, c10::str("blocks of ", block, ", ", back, " back, ", ahead, " ahead"));
       }
