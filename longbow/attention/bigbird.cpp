@@ -56,8 +56,7 @@ class BigBird : public AttentionImpl {
     const auto behind = [&](const Tensor& x) {
       return extra > 0 ? at::constant_pad_nd(x, {0, 0, 0, extra}) : x;
     };
-    const Heads heads = {behind(given.q * scale_), behind(given.k), behind(given.v), given.x,
-                         given.source};
+    const Heads heads = {behind(given.q), behind(given.k), behind(given.v), given.x, given.source};
     auto keep = context.mask.keep;
     if (keep.defined()) keep = at::constant_pad_nd(keep, {0, extra}, 1);
     const auto y =
@@ -88,7 +87,7 @@ class BigBird : public AttentionImpl {
     const BlockPairs pairs = {config_.block, config_.block,
                               causal_columns(u.unsqueeze(0), context)};
     return read_blocks(heads.q, heads.k, heads.v, pairs, {.ahead = 0, .keep = kept_keys(keep)},
-                       weighing(), context)
+                       weighing(), context, {}, {}, scale_)
         .mean;
   }
 
@@ -101,7 +100,7 @@ class BigBird : public AttentionImpl {
                             : at::full({1, 1}, in_blocks(n), options);
     const BlockPairs pairs = {w, w, columns(u, blocks, context)};
     const auto y = read_blocks(heads.q, heads.k, heads.v, pairs, {.keep = kept_keys(keep)},
-                               weighing(), context)
+                               weighing(), context, {}, {}, scale_)
                        .mean;
     return with_global_rows(y, heads, keep, blocks, context);
   }
@@ -130,9 +129,9 @@ class BigBird : public AttentionImpl {
                   Context& context) const {
     const bool dropped = own.training && own.dropout > 0;
     if (!keep.defined() && !dropped && !context.maps)
-      return softmax_read(q, heads.k, heads.v, {}, own, context);
+      return softmax_read(q * scale_, heads.k, heads.v, {}, own, context);
     return read_blocks(q, heads.k, heads.v, one_block(q.size(2), heads.k.size(2), q.device()),
-                       {.keep = kept_keys(keep)}, own, context)
+                       {.keep = kept_keys(keep)}, own, context, {}, {}, scale_)
         .mean;
   }
 

@@ -113,7 +113,7 @@ class Longformer : public ProjectedMixer {
             x};
   }
 
-  // Both, by one product.
+  // Both, by one product; queries are not scaled.
   struct AllHeads {
     Heads near, global;
   };
@@ -123,8 +123,8 @@ class Longformer : public ProjectedMixer {
     if (own) layers.insert(layers.end(), {global_key_.get(), global_value_.get()});
     const auto rows = project_together(x, layers);
     const auto by_head = [&](size_t i) { return split_heads(rows[i], heads_); };
-    const Heads near = {rotated(by_head(0), context) * scale_, rotated(by_head(1), context),
-                        by_head(2), x, x};
+    const Heads near = {rotated(by_head(0), context), rotated(by_head(1), context), by_head(2), x,
+                        x};
     return {near, own ? Heads{near.q, rotated(by_head(3), context), by_head(4), x, x} : near};
   }
 
@@ -160,7 +160,8 @@ class Longformer : public ProjectedMixer {
     const int64_t missing = config_.official && !causal && w > 0;
     Visibility visibility = {.back = w - missing, .ahead = causal ? 0 : w, .keep = kept_keys(keep)};
     if (!dilated())
-      return read_blocks(heads.q, heads.k, heads.v, pairs, visibility, weighing(), context);
+      return read_blocks(heads.q, heads.k, heads.v, pairs, visibility, weighing(), context, {}, {},
+                         scale_);
     const auto t = at::arange(n, pairs.columns.options()), d = dilations(t);  // [N], [1, H, 1]
     const auto residue = t.remainder(d), step = t.floor_divide(d);
     const auto order = Order::by(residue * n + step);  // [1, H, N]
@@ -168,7 +169,7 @@ class Longformer : public ProjectedMixer {
     visibility.query_groups = visibility.key_groups = order.sorted(residue);
     if (keep.defined()) visibility.keep = order.sorted(kept_keys(keep));
     return read_blocks(order.sorted(heads.q), order.sorted(heads.k), order.sorted(heads.v), pairs,
-                       visibility, weighing(), context)
+                       visibility, weighing(), context, {}, {}, scale_)
         .each([&](const Tensor& x) { return order.in_time(x); });
   }
 
@@ -181,7 +182,7 @@ class Longformer : public ProjectedMixer {
     auto own = weighing();
     own.path += ".global_keys";
     return read_blocks(heads.q, rows_at(heads.k, places), rows_at(heads.v, places), pairs,
-                       visibility, own, context);
+                       visibility, own, context, {}, {}, scale_);
   }
 
   // y with the rows of global tokens replaced by what these read.
@@ -195,7 +196,7 @@ class Longformer : public ProjectedMixer {
     }
     auto own = weighing();
     own.path += ".global_rows";
-    auto q = rows_at(heads.q, places);
+    auto q = rows_at(heads.q, places) * scale_;
     if (config_.global_projections) {
       Context there = context;
       there.positions = places.clamp_min(0);

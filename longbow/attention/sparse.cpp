@@ -66,9 +66,8 @@ class Sparse : public AttentionImpl {
         stride_(stride_of(config, site)),
         layer_(site.layer) {}
 
-  Tensor attend(const Heads& given, Context& context) override {
-    const Heads heads = {given.q * scale_, given.k, given.v, given.x, given.source};
-    const auto type = given.v.scalar_type();
+  Tensor attend(const Heads& heads, Context& context) override {
+    const auto type = heads.v.scalar_type();
     if (config_.official && !context.mask.causal) return official(heads, context).to(type);
     if (config_.combine == Combine::merged)
       return (near(heads, context) + far(heads, context, /*alone=*/false)).mean.to(type);
@@ -104,7 +103,7 @@ class Sparse : public AttentionImpl {
     Context causal = context;
     causal.mask.causal = true;
     const auto y = (near(heads, causal) + far(heads, causal, /*alone=*/false)).mean;
-    const auto first = softmax_read(heads.q.narrow(2, 0, 1), heads.k, heads.v,
+    const auto first = softmax_read(heads.q.narrow(2, 0, 1) * scale_, heads.k, heads.v,
                                     visible_keys(context.mask.keep), weighing("first"), context);
     return at::cat({first.to(y.scalar_type()), y.narrow(2, 1, y.size(2) - 1)}, 2);
   }
@@ -117,7 +116,8 @@ class Sparse : public AttentionImpl {
     if (strided) visibility.back = stride_ - 1;
     if (strided && !causal) visibility.ahead = stride_ - 1;
     const auto pairs = near_blocks(n, block, strided, strided && !causal, heads.q.device());
-    return read_blocks(heads.q, heads.k, heads.v, pairs, visibility, weighing("near"), context);
+    return read_blocks(heads.q, heads.k, heads.v, pairs, visibility, weighing("near"), context, {},
+                       {}, scale_);
   }
 
   PartialSoftmax far(const Heads& heads, const Context& context, bool alone) const {
@@ -153,7 +153,7 @@ class Sparse : public AttentionImpl {
     }
     const auto read = read_blocks(sorted(heads.q), sorted(heads.k), sorted(heads.v),
                                   near_blocks(all, rows, 0, 0, heads.q.device()), visibility,
-                                  weighing("far"), context);
+                                  weighing("far"), context, {}, {}, scale_);
     const auto in_time = join_orders({read.mean.unsqueeze(2), read.log_sum.unsqueeze(2)}, turned);
     if (n == all) return {in_time.out, in_time.log_sum};
     return {in_time.out.narrow(2, 0, n), in_time.log_sum.narrow(2, 0, n)};
@@ -184,12 +184,12 @@ class Sparse : public AttentionImpl {
     visibility.apart = 1;
     const auto pairs = one_block(n, place.size(1), heads.q.device());
     const auto read = read_blocks(heads.q, gathered(heads.k), gathered(heads.v), pairs, visibility,
-                                  weighing("far"), context);
+                                  weighing("far"), context, {}, {}, scale_);
     return alone ? read + itself(heads, context) : read;
   }
   PartialSoftmax itself(const Heads& heads, const Context& context) const {
     const auto& keep = context.mask.keep;
-    const auto score = (heads.q * heads.k).sum(-1, true).unsqueeze(-1);  // [B, H, N, 1, 1]
+    const auto score = (heads.q * heads.k).sum(-1, true).unsqueeze(-1) * scale_;  // [B, H, N, 1, 1]
     const auto visible = keep.defined() ? keep.view({keep.size(0), 1, -1, 1, 1})
                                         : at::ones({1}, score.options().dtype(at::kBool));
     return PartialSoftmax::over(score, visible, heads.v.unsqueeze(-2)).each([](const Tensor& x) {
