@@ -15,6 +15,7 @@
 #include "longbow/nn/layers/recurrence.h"
 #include "longbow/nn/layers/time_steps.h"
 #include "longbow/ops/delta_product.h"
+#include "longbow/ops/gated_norm.h"
 
 namespace longbow {
 namespace {
@@ -55,8 +56,12 @@ HeadsConfig heads_of(const Config& c, const Site& site) {
           .norm_epsilon = c.norm_epsilon};
 }
 
+// Of length 1, head by head: [B, H, T, D].
 Tensor unit(const Tensor& x) {
-  return x * (x.square().sum(-1, true) + 1e-6).rsqrt();
+  const auto width = static_cast<double>(x.size(-1));
+  const auto weight =
+      at::full({x.size(-1)}, 1 / std::sqrt(width), x.options().requires_grad(false).dtype(wide(x)));
+  return split_heads(gated_norm(merge_heads(x), {}, {}, weight, 1e-6 / width), x.size(1));
 }
 
 class DeltaNet : public RecurrentHeads {
@@ -85,15 +90,9 @@ class DeltaNet : public RecurrentHeads {
 
   Tensor read(const Heads& heads, const Gates& gates, Tensor& sums, const Context&,
               bool reversed) const override {
-    const double scale = 1 / std::sqrt(static_cast<double>(key_width_));
-    const auto given = [&](const Tensor& t) {
-      const auto typed = t.to(wide(t));
-      return reversed ? typed.flip(2) : typed;
-    };
-    const auto log_decay = decay_ ? given(gates[1]) : Tensor();
-    const auto o = delta_product(unit(given(heads.q)) * scale, unit(given(heads.k)), given(heads.v),
-                                 given(gates[0]), log_decay, sums);
-    return (reversed ? o.flip(2) : o).to(heads.v.scalar_type());
+    return delta_product(
+        unit(heads.q), unit(heads.k), heads.v, gates[0], decay_ ? gates[1] : Tensor(),
+        {.scale = 1 / std::sqrt(static_cast<double>(key_width_)), .reversed = reversed}, sums);
   }
 
  private:

@@ -7,18 +7,17 @@
 namespace longbow::kernels {
 
 struct GatedNorm {
-  const void *x, *other;  // [tokens, heads, width] without gaps; other may be null
-  const void* gate;       // [tokens, heads, width], tokens `gate_token` apart, or null
-  int64_t gate_token;
-  const float* weight;  // [width]
-  void* y;              // as x
+  const void *x, *other, *gate;              // [tokens, heads, width]; other and gate may be null
+  int64_t x_token, other_token, gate_token;  // from token to token
+  const float* weight;                       // [width]
+  void* y;                                   // [tokens, heads, width] without gaps
   int64_t tokens, heads, width;
   float epsilon;
 };
 
 struct GatedNormBackward {
   GatedNorm past;  // y is not read
-  const void* dy;  // as x
+  const void* dy;  // as y, and so are the gradients
   void *dx, *dother, *dgate;
   float* dweight;  // [parts, width]
   int64_t parts;

@@ -1,63 +1,157 @@
 #include "longbow/ops/delta_product.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/library.h>
 
-#include <algorithm>
+#include <optional>
+#include <tuple>
 
-#include "longbow/ops/chunk_decays.h"
-#include "longbow/ops/linear_scan.h"
+#include "longbow/kernels/delta_product.h"
+#include "longbow/ops/differentiable.h"
+#include "longbow/ops/gradient.h"
 
 namespace longbow {
 namespace {
 
 using at::Tensor;
+using Maybe = std::optional<Tensor>;
+using Four = std::tuple<Tensor, Tensor, Tensor, Tensor>;
+using Six = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
 
-void check_shapes(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& beta,
-                  const Tensor& log_decay) {
-  TORCH_CHECK(q.sizes() == k.sizes(), "delta_product: q is ", q.sizes(), " but k is ", k.sizes());
-  const auto fits = [&](const Tensor& t) { return t.size(-2) == q.size(-2) && t.size(-1) == 1; };
-  TORCH_CHECK(v.size(-2) == q.size(-2) && fits(beta), "delta_product: q is ", q.sizes(),
-              " but v is ", v.sizes(), " and beta ", beta.sizes());
-  TORCH_CHECK(!log_decay.defined() || fits(log_decay), "delta_product: q is ", q.sizes(),
-              " but log_decay is ", log_decay.sizes());
+Maybe maybe(const Tensor& x) {
+  return x.defined() ? Maybe(x) : Maybe();
+}
+
+// out, the sums after the last token and, in a form of the device's own, what is written and the
+// sums before each chunk.
+Four by_aten(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& beta,
+             const Maybe& log_decay, const Maybe& sums, bool reversed, double scale) {
+  auto after = sums.value_or(Tensor());
+  const auto out = delta_product_formula(q, k, v, beta, log_decay.value_or(Tensor()),
+                                         {.scale = scale, .reversed = reversed}, after);
+  return {out, after, at::empty({0}, v.options()), at::empty({0}, v.options())};
+}
+
+Four on_meta(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& beta,
+             const Maybe& log_decay, const Maybe& sums, bool, double) {
+  check_delta_product(q, k, v, beta, log_decay.value_or(Tensor()));
+  auto sizes = v.sizes().vec();
+  sizes[sizes.size() - 2] = q.size(-1);
+  return {at::empty_like(v), sums ? at::empty_like(*sums) : at::empty(sizes, beta.options()),
+          at::empty({0}, v.options()), at::empty({0}, v.options())};
+}
+Six backward_on_meta(const Tensor&, const Tensor& dsums, const Tensor& q, const Tensor& k,
+                     const Tensor& v, const Tensor& beta, const Maybe& log_decay, const Tensor&,
+                     const Tensor&, bool, double) {
+  return {at::empty_like(q),
+          at::empty_like(k),
+          at::empty_like(v),
+          at::empty_like(beta),
+          log_decay ? at::empty_like(*log_decay) : Tensor(),
+          at::empty_like(dsums)};
+}
+
+Four call(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& beta,
+          const Maybe& log_decay, const Maybe& sums, bool reversed, double scale) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("longbow::delta_product", "")
+                             .typed<decltype(by_aten)>();
+  return op.call(q, k, v, beta, log_decay, sums, reversed, scale);
+}
+Six call_backward(const Tensor& dout, const Tensor& dsums, const Tensor& q, const Tensor& k,
+                  const Tensor& v, const Tensor& beta, const Maybe& log_decay,
+                  const Tensor& written, const Tensor& before, bool reversed, double scale) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("longbow::delta_product_backward", "")
+                             .typed<decltype(backward_on_meta)>();
+  return op.call(dout, dsums, q, k, v, beta, log_decay, written, before, reversed, scale);
+}
+
+// That of the kernels.
+struct Gradient : Differentiable {
+  Gradient(bool from_behind, double factor) : reversed(from_behind), scale(factor) {}
+  const bool reversed;
+  const double scale;
+
+  TensorVector forward(const TensorVector& inputs) override {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    const auto &q = inputs[0], &k = inputs[1], &v = inputs[2], &beta = inputs[3],
+               &log_decay = inputs[4];
+    const auto [out, after, written, before] =
+        call(q, k, v, beta, maybe(log_decay), maybe(inputs[5]), reversed, scale);
+    save({q, k, v, beta, log_decay, written, before});
+    no_gradient_of({written, before});
+    return {out, after, written, before};
+  }
+  TensorVector backward(const TensorVector& gradients) override {
+    TORCH_CHECK(!at::GradMode::is_enabled(), "delta_product has no second derivative here");
+    const auto kept = saved();
+    const auto [dq, dk, dv, dbeta, dlog_decay, dsums] =
+        call_backward(gradients[0], gradients[1], kept[0], kept[1], kept[2], kept[3],
+                      maybe(kept[4]), kept[5], kept[6], reversed, scale);
+    return {dq, dk, dv, dbeta, dlog_decay, dsums};
+  }
+};
+
+// The formula is recorded as it is.
+Four with_gradient(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& beta,
+                   const Maybe& log_decay, const Maybe& sums, bool reversed, double scale) {
+  const auto decay = log_decay.value_or(Tensor()), before = sums.value_or(Tensor());
+  if (!has_delta_kernel(q, k, v, beta, decay))
+    return by_aten(q, k, v, beta, log_decay, sums, reversed, scale);
+  if (!wants_gradient(q, k, v, beta, decay, before)) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    return call(q, k, v, beta, log_decay, sums, reversed, scale);
+  }
+  const auto found = applied<Gradient>({q, k, v, beta, decay, before}, reversed, scale);
+  return {found[0], found[1], found[2], found[3]};
+}
+
+TORCH_LIBRARY_FRAGMENT(longbow, m) {
+  m.def(
+      "delta_product(Tensor q, Tensor k, Tensor v, Tensor beta, Tensor? log_decay, Tensor? sums, "
+      "bool reversed, float scale) -> (Tensor out, Tensor sums, Tensor written, Tensor before)");
+  m.def(
+      "delta_product_backward(Tensor dout, Tensor dsums, Tensor q, Tensor k, Tensor v, Tensor "
+      "beta, "
+      "Tensor? log_decay, Tensor written, Tensor before, bool reversed, float scale) -> "
+      "(Tensor dq, Tensor dk, Tensor dv, Tensor dbeta, Tensor dlog_decay, Tensor dsums)");
+}
+TORCH_LIBRARY_IMPL(longbow, CPU, m) {
+  m.impl("delta_product", by_aten);
+}
+TORCH_LIBRARY_IMPL(longbow, Meta, m) {
+  m.impl("delta_product", on_meta);
+  m.impl("delta_product_backward", backward_on_meta);
+}
+TORCH_LIBRARY_IMPL(longbow, Autograd, m) {
+  m.impl("delta_product", with_gradient);
 }
 
 }  // namespace
 
 Tensor delta_product(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& beta,
-                     const Tensor& log_decay, Tensor& sums, int64_t chunk) {
-  check_shapes(q, k, v, beta, log_decay);
-  TORCH_CHECK(chunk > 0, "delta_product: a chunk of ", chunk, " tokens");
-  const int64_t length = q.size(-2), keys = k.size(-1), values = v.size(-1);
-  chunk = std::clamp<int64_t>(length, 1, chunk);
-  const int64_t chunks = std::max<int64_t>(1, (length + chunk - 1) / chunk);
-  const auto cut = [&](const Tensor& t) {  // [..., chunks, C, …]
-    return at::constant_pad_nd(t, {0, 0, 0, chunks * chunk - length})
-        .unflatten(-2, {chunks, chunk});
-  };
-  const auto a = cut(q), b = cut(k), c = cut(v), rate = cut(beta);
-  const auto g = log_decay.defined() ? cut(log_decay) : at::zeros_like(rate);
-  const auto kept = chunk_decays(g), start = g.cumsum(-2).exp();  // [..., C, C], [..., C, 1]
-  // u_i = beta_i (v_i - (what the sums hold for k_i)) contains the u_j before it, by
-  //   (I + M) U = beta (V - exp(G) K S),   M_ij = beta_i exp(G_i - G_j) k_i . k_j for j < i,
-  // where S are the sums before the chunk: U = U' - W S with both parts solved for at once.
-  const auto transposed = b.transpose(-2, -1);  // [..., p, C]
-  const auto system = (rate * kept * b.matmul(transposed)).tril(-1);
-  const auto solved = at::linalg_solve_triangular(system, at::cat({c, start * b}, -1) * rate,
-                                                  /*upper=*/false, /*left=*/true,
-                                                  /*unitriangular=*/true);
-  const auto fresh = solved.narrow(-1, 0, values), past = solved.narrow(-1, values, keys);
-  // The chunk takes S to exp(G_C) S + sum_j exp(G_C - G_j) k_j u_j^T.
-  const auto writing = transposed * kept.narrow(-2, chunk - 1, 1);
-  const auto whole = start.narrow(-2, chunk - 1, 1) * at::eye(keys, start.options());
-  const auto added = writing.matmul(fresh);  // [..., chunks, p, q]
-  if (!sums.defined()) sums = at::zeros_like(added.select(-3, 0));
-  const auto states = matrix_scan(whole - writing.matmul(past), added, sums);
-  sums = states.select(-3, chunks);
-  const auto before = states.narrow(-3, 0, chunks);
-  const auto corrected = fresh - past.matmul(before);
-  const auto inside = (kept * a.matmul(transposed)).matmul(corrected);
-  return (inside + (start * a).matmul(before)).flatten(-3, -2).narrow(-2, 0, length);
+                     const Tensor& log_decay, const DeltaProduct& how, Tensor& sums) {
+  const auto found = call(q, k, v, beta, maybe(log_decay), maybe(sums), how.reversed, how.scale);
+  sums = std::get<1>(found);
+  return std::get<0>(found);
+}
+
+bool has_delta_kernel(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& beta,
+                      const Tensor& log_decay) {
+  for (const auto& t : {q, k, v})
+    if (!t.is_cuda() || t.scalar_type() != at::kBFloat16 || t.dim() != 4 || t.numel() == 0 ||
+        t.size(3) % 8 != 0 || t.size(3) > kernels::kDeltaWidth)
+      return false;
+  const auto tokens = q.sizes().slice(0, 3);
+  for (const auto& t : {beta, log_decay})
+    if (t.defined() && (t.scalar_type() != at::kFloat || t.dim() != 4 ||
+                        t.sizes().slice(0, 3) != tokens || t.size(3) != 1))
+      return false;
+  constexpr int64_t kMostHeads = 65535;  // of all sequences
+  return q.sizes() == k.sizes() && v.sizes().slice(0, 3) == tokens &&
+         q.size(0) * q.size(1) <= kMostHeads;
 }
 
 }  // namespace longbow

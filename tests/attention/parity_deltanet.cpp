@@ -12,7 +12,7 @@ void check_product(const Case& c) {
   auto sums = c.has("initial_state") ? leaves["initial_state"] : Tensor();
   const auto decay = c.has("log_decay") ? leaves["log_decay"].unsqueeze(-1) : Tensor();
   const auto y = delta_product(leaves["q"] * c.number("scale", 1), leaves["k"], leaves["v"],
-                               leaves["beta"].unsqueeze(-1), decay, sums);
+                               leaves["beta"].unsqueeze(-1), decay, {}, sums);
   expect_output(c, y, {});
   if (c.has("final_state"))
     EXPECT_NEAR_TENSOR(sums, c.at("final_state"), (Tolerance{1e-12, 1e-12})) << c.name;

@@ -1,8 +1,5 @@
-#include "longbow/ops/delta_product.h"
-
-#include <ATen/ATen.h>
-
-#include "tests/support/tensor.h"
+#include "tests/ops/delta_products.h"
+#include "tests/ops/registered.h"
 
 namespace longbow {
 namespace {
@@ -28,22 +25,16 @@ struct Result {
 };
 Result product(const Arguments& a, int64_t chunk = 64) {
   Result result = {.sums = a.sums};
-  result.out = delta_product(a.q, a.k, a.v, a.beta, a.g, result.sums, chunk);
+  result.out = chunk == 64
+                   ? delta_product(a.q, a.k, a.v, a.beta, a.g, {}, result.sums)
+                   : delta_product_formula(a.q, a.k, a.v, a.beta, a.g, {}, result.sums, chunk);
   return result;
 }
 
-// The recurrence, token by token.
 Result recurrence(const Arguments& a) {
-  auto sums = a.sums.defined() ? a.sums : at::zeros({2, 3, 5, 4}, at::kDouble);
-  std::vector<Tensor> rows;
-  for (int64_t t = 0; t < a.q.size(2); ++t) {
-    const auto row = [&](const Tensor& all) { return all.narrow(2, t, 1); };
-    if (a.g.defined()) sums = sums * row(a.g).exp();
-    const auto correction = row(a.beta) * (row(a.v) - row(a.k).matmul(sums));
-    sums = sums + row(a.k).transpose(-2, -1).matmul(correction);
-    rows.push_back(row(a.q).matmul(sums));
-  }
-  return {at::cat(rows, 2), sums};
+  Result result = {.sums = a.sums.defined() ? a.sums : at::zeros({2, 3, 5, 4}, at::kDouble)};
+  result.out = delta_recurrence(a.q, a.k, a.v, a.beta, a.g, {}, result.sums);
+  return result;
 }
 
 TEST(DeltaProduct, IsTheRecurrence) {
@@ -81,7 +72,7 @@ TEST(DeltaProduct, ASequenceMayBeCutAnywhere) {
     auto sums = a.sums;
     const auto part = [&](int64_t start, int64_t count) {
       const auto of = [&](const Tensor& t) { return t.narrow(2, start, count); };
-      return delta_product(of(a.q), of(a.k), of(a.v), of(a.beta), of(a.g), sums);
+      return delta_product(of(a.q), of(a.k), of(a.v), of(a.beta), of(a.g), {}, sums);
     };
     const auto first = part(0, cut), second = part(cut, 150 - cut);
     EXPECT_NEAR_TENSOR(at::cat({first, second}, 2), want.out, tolerance(at::kDouble));
@@ -94,7 +85,7 @@ TEST(DeltaProduct, WithOrthonormalKeysItIsAStoreThatOverwrites) {
   const auto k = at::eye(5, at::kDouble).repeat({2, 1}).view({1, 10, 5}),
              v = random_normal({1, 10, 4}, 7);
   Tensor sums;
-  (void)delta_product(k, k, v, at::ones({1, 10, 1}, at::kDouble), {}, sums);
+  (void)delta_product(k, k, v, at::ones({1, 10, 1}, at::kDouble), {}, {}, sums);
   EXPECT_NEAR_TENSOR(sums, v.narrow(1, 5, 5), tolerance(at::kDouble));
 }
 
@@ -102,7 +93,7 @@ TEST(DeltaProduct, WithOrthogonalKeysItIsLinearAttentionOfTheWeighedValues) {
   const auto k = at::eye(8, at::kDouble).view({1, 8, 8}), q = random_normal({1, 8, 8}, 8),
              v = random_normal({1, 8, 4}, 9), beta = at::sigmoid(random_normal({1, 8, 1}, 10));
   Tensor sums;
-  EXPECT_NEAR_TENSOR(delta_product(q, k, v, beta, {}, sums),
+  EXPECT_NEAR_TENSOR(delta_product(q, k, v, beta, {}, {}, sums),
                      q.matmul(k.transpose(1, 2)).tril().matmul(beta * v), tolerance(at::kDouble));
 }
 
@@ -162,8 +153,8 @@ TEST(DeltaProduct, GradientsAreThoseOfDifferences) {
       {"g", a.g.detach().requires_grad_()}, {"sums", a.sums.requires_grad_()}};
   const auto computed = [&] {
     auto sums = leaves[5].tensor;
-    const auto out = delta_product(leaves[0].tensor, leaves[1].tensor, leaves[2].tensor,
-                                   leaves[3].tensor, leaves[4].tensor, sums, 16);
+    const auto out = delta_product_formula(leaves[0].tensor, leaves[1].tensor, leaves[2].tensor,
+                                           leaves[3].tensor, leaves[4].tensor, {}, sums, 16);
     return at::cat({out.flatten(), sums.flatten()});
   };
   EXPECT_TRUE(gradcheck(computed, leaves));
@@ -188,6 +179,20 @@ TEST(DeltaProduct, RefusesOtherShapes) {
   a.k = a.v;
   EXPECT_EQ(error_of([&] { (void)product(a); }),
             "delta_product: q is [2, 3, 7, 5] but k is [2, 3, 7, 4]");
+}
+
+TEST(DeltaProduct, ReversedTheLastTokenIsTheFirst) {
+  const auto a = arguments(150, 2);
+  auto got = a.sums, want = a.sums;
+  const DeltaProduct how = {.scale = 0.3, .reversed = true};
+  EXPECT_NEAR_TENSOR(delta_product(a.q, a.k, a.v, a.beta, a.g, how, got),
+                     delta_recurrence(a.q, a.k, a.v, a.beta, a.g, how, want),
+                     tolerance(at::kDouble));
+  EXPECT_NEAR_TENSOR(got, want, tolerance(at::kDouble));
+}
+
+TEST(DeltaProduct, IsAnOperatorOfEveryKind) {
+  EXPECT_EQ(missing_kernels("delta_product"), "");
 }
 
 }  // namespace

@@ -75,14 +75,6 @@ __device__ inline void scale_rows(mma::A (&a)[W / 16], float upper, float lower)
       a[k].part[i] = mma::pack<Number>(two.x * by, two.y * by);
     }
 }
-template <int W>
-__device__ inline void scale_rows(mma::C (&c)[W / 8], float upper, float lower) {
-#pragma unroll
-  for (int n = 0; n < W / 8; ++n)
-#pragma unroll
-    for (int i = 0; i < 4; ++i) c[n].part[i] *= i < 2 ? upper : lower;
-}
-
 inline dim3 chunk_blocks(const DecayedBlocks& of) {
   return {static_cast<unsigned>(of.chunks()), static_cast<unsigned>(of.batch * of.heads)};
 }

@@ -5,7 +5,8 @@
 // with the sums A before the chunk and the gradients dA of those after it. A pair of tokens fades
 // by all decays between them, so that the gradient of a decay is the sum from behind of what pairs
 // with earlier tokens and A give a token as a query, less what pairs with later tokens and dA give
-// it as a key, and of A dA at the chunk's end.
+// key, and of A dA at the chunk's end: of what is left there of A before the chunk, and of what dA
+// gives the chunk's keys, so that it cancels from behind.
 #include "longbow/kernels/cuda/decay_blocks.h"
 
 namespace longbow::kernels {
@@ -62,27 +63,6 @@ __device__ inline float* ddecays_of(const BlockGradient& task, const BlockChunk&
                                     int64_t token, int64_t block) {
   return task.ddecays + chunk.b * task.ddecays_batch + chunk.h * task.ddecays_head +
          (chunk.first + token) * task.ddecays_token + block;
-}
-
-// Of 16 rows in shared memory and 16 of a product, the rows g and g + 8: sums over their columns.
-template <int W>
-__device__ inline float2 row_products(const Number* rows, const mma::C (&c)[W / 8]) {
-  const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
-  float sum[2] = {};
-#pragma unroll
-  for (int n = 0; n < W / 8; ++n)
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const float2 two = mma::unpack<Number>(
-          *reinterpret_cast<const uint32_t*>(rows + (g + 8 * half) * padded(W) + n * 8 + 2 * t));
-      sum[half] += two.x * c[n].part[2 * half] + two.y * c[n].part[2 * half + 1];
-    }
-#pragma unroll
-  for (float& half : sum) {
-    half += __shfl_xor_sync(0xffffffffu, half, 1);
-    half += __shfl_xor_sync(0xffffffffu, half, 2);
-  }
-  return {sum[0], sum[1]};
 }
 
 template <int P, int Q>
@@ -220,19 +200,21 @@ struct Keys {
     mma::commit_copies();
   }
 
-  // The sums after the chunk times their gradients.
-  __device__ void multiply_ends(int64_t block) const {
-    const HeadRows after = chunk.sums(task.sums, task.blocks, block, P, Q, 1);
+  // At the chunk's end, a part of each warp; `given`: what its keys have of dA.
+  __device__ void multiply_ends(int64_t block, const float2& given) const {
+    const HeadRows before = chunk.sums(task.sums, task.blocks, block, P, Q, 0);
     float sum = 0;
     for (int i = static_cast<int>(threadIdx.x); i < P * Q / 8; i += kBlockThreads) {
       float a[8], b[8];
-      spread(*reinterpret_cast<const uint4*>(after.data + i * 8), a);
+      spread(*reinterpret_cast<const uint4*>(before.data + i * 8), a);
       spread(*reinterpret_cast<const uint4*>(memory.dsums(block) + i / (Q / 8) * padded(Q) +
                                              i % (Q / 8) * 8),
              b);
 #pragma unroll
       for (int e = 0; e < 8; ++e) sum += a[e] * b[e];
     }
+    sum *= mma::power_of_two(memory.decays(block)[kChunk - 1]);
+    if (t == 0) sum += given.x + given.y;
 #pragma unroll
     for (int other = 1; other < 32; other *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, other);
     if (lane == 0) memory.dends[block * kWarps + warp] = sum;
@@ -348,7 +330,6 @@ __global__ void __launch_bounds__(kBlockThreads, 1) gradient_of_keys(BlockGradie
     const float* decays = memory.decays(block);
     const float since[2] = {decays[own + g], decays[own + g + 8]}, end = decays[kChunk - 1],
                 until[2] = {mma::power_of_two(end - since[0]), mma::power_of_two(end - since[1])};
-    keys.multiply_ends(block);
     mma::C dz[Q / 8] = {};
 #pragma unroll 2
     for (int k = 0; k < P / 16; ++k)
@@ -356,6 +337,7 @@ __global__ void __launch_bounds__(kBlockThreads, 1) gradient_of_keys(BlockGradie
                     memory.dsums(block) + k * 16 * padded(Q));
     scale_rows<Q>(dz, until[0], until[1]);
     const float2 given = row_products<Q>(memory.z(block) + own * padded(Q), dz);
+    keys.multiply_ends(block, given);
     float to_keys[2] = {};
     mma::A left[Q / 16];
     left_of_rows<Q>(left, memory.z(block) + own * padded(Q));

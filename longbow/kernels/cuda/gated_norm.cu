@@ -56,8 +56,9 @@ struct Walk {
   __device__ int64_t rounds(const GatedNorm& task) const {
     return (count(task) - blockIdx.x * int64_t{kRows} + step() - 1) / step();
   }
-  __device__ int64_t gate_place(const GatedNorm& task) const {
-    return row / task.heads * task.gate_token + row % task.heads * task.width + channel;
+  // Where they stand among tokens that are so far apart.
+  __device__ int64_t place(const GatedNorm& task, int64_t token) const {
+    return row / task.heads * token + row % task.heads * task.width + channel;
   }
 };
 
@@ -92,8 +93,9 @@ __global__ void __launch_bounds__(kThreads) forward(GatedNorm task) {
   for (int64_t i = 0; i < rounds; ++i, at.row += at.step()) {
     const bool there = at.wanted && at.row < at.count(task);
     const int64_t place = at.row * task.width + at.channel;
-    Eight y(task.x, place, there), other(task.other, place, there && task.other);
-    const Eight gate(task.gate, at.gate_place(task), there && task.gate);
+    Eight y(task.x, at.place(task, task.x_token), there),
+        other(task.other, at.place(task, task.other_token), there && task.other);
+    const Eight gate(task.gate, at.place(task, task.gate_token), there && task.gate);
     normed<L>(y, task);
     normed<L>(other, task);
     if (!there) continue;
@@ -132,9 +134,10 @@ __global__ void __launch_bounds__(kThreads) backward(GatedNormBackward given) {
   for (int64_t i = 0; i < rounds; ++i, at.row += at.step()) {
     const bool there = at.wanted && at.row < at.count(task);
     const int64_t place = at.row * task.width + at.channel;
-    Eight x(task.x, place, there), other(task.other, place, there && task.other),
+    Eight x(task.x, at.place(task, task.x_token), there),
+        other(task.other, at.place(task, task.other_token), there && task.other),
         d(given.dy, place, there);
-    const Eight gate(task.gate, at.gate_place(task), there && task.gate);
+    const Eight gate(task.gate, at.place(task, task.gate_token), there && task.gate);
     const float factor = normed<L>(x, task), other_factor = normed<L>(other, task);
     Eight dgate;
 #pragma unroll

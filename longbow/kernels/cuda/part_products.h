@@ -34,5 +34,35 @@ __device__ inline void left_of_rows(mma::A (&a)[W / 16], const Number* rows) {
   for (int k = 0; k < W / 16; ++k) a[k] = mma::a_of_rows(rows + k * 16, mma::padded(W));
 }
 
+// Rows of a product, each times its number.
+template <int W>
+__device__ inline void scale_rows(mma::C (&c)[W / 8], float upper, float lower) {
+#pragma unroll
+  for (int n = 0; n < W / 8; ++n)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) c[n].part[i] *= i < 2 ? upper : lower;
+}
+
+// Of 16 rows in shared memory and 16 of a product, the rows g and g + 8: sums over their columns.
+template <int W>
+__device__ inline float2 row_products(const Number* rows, const mma::C (&c)[W / 8]) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
+  float sum[2] = {};
+#pragma unroll
+  for (int n = 0; n < W / 8; ++n)
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float2 two = mma::unpack<Number>(*reinterpret_cast<const uint32_t*>(
+          rows + (g + 8 * half) * mma::padded(W) + n * 8 + 2 * t));
+      sum[half] += two.x * c[n].part[2 * half] + two.y * c[n].part[2 * half + 1];
+    }
+#pragma unroll
+  for (float& half : sum) {
+    half += __shfl_xor_sync(0xffffffffu, half, 1);
+    half += __shfl_xor_sync(0xffffffffu, half, 2);
+  }
+  return {sum[0], sum[1]};
+}
+
 }  // namespace longbow::kernels
 #endif

@@ -23,4 +23,12 @@ kernels::ByHead by_head(const Tensor& x) {
   return {const_cast<void*>(x.const_data_ptr()), x.stride(0), x.stride(1), x.stride(2)};
 }
 
+kernels::ByHead walked_by_head(const Tensor& x, bool reversed) {
+  auto rows = by_head(x);
+  if (!reversed) return rows;
+  rows.data = static_cast<char*>(rows.data) + (x.size(2) - 1) * rows.token * x.element_size();
+  rows.token = -rows.token;
+  return rows;
+}
+
 }  // namespace longbow

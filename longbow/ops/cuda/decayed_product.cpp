@@ -20,17 +20,8 @@ using Maybe = std::optional<Tensor>;
 using Three = std::tuple<Tensor, Tensor, Tensor>;
 using Five = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor>;
 
-// Tokens as the kernels walk over them.
-kernels::ByHead walked(const Tensor& x, bool reversed) {
-  auto rows = by_head(x);
-  if (!reversed) return rows;
-  rows.data = static_cast<char*>(rows.data) + (x.size(2) - 1) * rows.token * x.element_size();
-  rows.token = -rows.token;
-  return rows;
-}
-
 kernels::Decays decays_of(const Tensor& log_decay, bool reversed) {
-  const auto rows = walked(log_decay, reversed);
+  const auto rows = walked_by_head(log_decay, reversed);
   return {.data = static_cast<const float*>(rows.data),
           .batch = rows.batch,
           .head = rows.head,
@@ -77,7 +68,7 @@ struct Given {
         log_decay(decays),
         reversed(from_behind),
         scale(static_cast<float>(factor)) {}
-  kernels::ByHead rows(const Tensor& t) const { return walked(t, reversed); }
+  kernels::ByHead rows(const Tensor& t) const { return walked_by_head(t, reversed); }
   Sums empty_sums(int64_t blocks, int64_t chunks, const kernels::DecayShape& shape) const {
     return {at::empty({x.size(0) * x.size(1), blocks, chunks + 1, shape.size()}, x.options()),
             at::empty({x.size(0), x.size(1), x.size(3), z.size(3)}, log_decay.options())};

@@ -33,19 +33,21 @@ Tensor as_tokens(const Tensor& x) {
 struct Given {
   Tensor x, other, gate, weight;
   Given(const Tensor& a, const Maybe& b, const Maybe& factor, const Tensor& w)
-      : x(dense_rows(a)), weight(w.to(at::kFloat).contiguous()) {
-    if (b) other = dense_rows(*b);
+      : x(as_tokens(a)), weight(w.to(at::kFloat).contiguous()) {
+    if (b) other = as_tokens(*b);
     if (factor) gate = as_tokens(*factor);
   }
   kernels::GatedNorm task(double epsilon) const {
-    const int64_t width = weight.size(0), heads = x.size(-1) / width;
+    const int64_t width = weight.size(0), heads = x.size(1) / width;
     return {.x = x.const_data_ptr(),
             .other = other.defined() ? other.const_data_ptr() : nullptr,
             .gate = gate.defined() ? gate.const_data_ptr() : nullptr,
+            .x_token = x.stride(0),
+            .other_token = other.defined() ? other.stride(0) : 0,
             .gate_token = gate.defined() ? gate.stride(0) : 0,
             .weight = weight.const_data_ptr<float>(),
             .y = nullptr,
-            .tokens = x.numel() / x.size(-1),
+            .tokens = x.size(0),
             .heads = heads,
             .width = width,
             .epsilon = static_cast<float>(epsilon)};
@@ -59,7 +61,7 @@ Tensor forward(const Tensor& x, const Maybe& other, const Maybe& gate, const Ten
     return gated_norm_formula(x, second, factor, weight, epsilon);
   const c10::cuda::CUDAGuard guard(x.device());
   const Given given(x, other, gate, weight);
-  const auto y = at::empty_like(given.x);
+  const auto y = at::empty(x.sizes(), x.options());
   auto task = given.task(epsilon);
   task.y = y.mutable_data_ptr();
   kernels::gated_norm_cuda(task, c10::cuda::getCurrentCUDAStream().stream());
@@ -71,9 +73,11 @@ Four backward(const Tensor& given_dy, const Tensor& x, const Maybe& other, const
               const Tensor& weight, double epsilon) {
   const c10::cuda::CUDAGuard guard(x.device());
   const Given given(x, other, gate, weight);
-  const auto dy = dense_rows(given_dy), dx = at::empty_like(given.x),
-             dother = other ? at::empty_like(given.other) : Tensor(),
-             dgate = gate ? at::empty(gate->sizes(), gate->options()) : Tensor();
+  const auto like_x = [&](const Maybe& t) {
+    return t ? at::empty(x.sizes(), x.options()) : Tensor();
+  };
+  const auto dy = dense_rows(given_dy), dx = like_x(x), dother = like_x(other),
+             dgate = like_x(gate);
   const auto task = given.task(epsilon);
   const int64_t parts = kernels::gated_norm_parts(task.tokens * task.heads, task.width);
   const auto dweight = at::empty({parts, task.width}, given.weight.options());
