@@ -10,6 +10,7 @@
 
 #include "longbow/attention/mechanism.h"
 #include "longbow/nn/softmax/tiles.h"
+#include "longbow/ops/rms_gate.h"
 
 namespace longbow {
 namespace {
@@ -55,7 +56,8 @@ class ReLA : public AllPairs {
   // Sums over keys are unbounded, so scores and sums are float32 at least.
   Tensor read(const Heads& heads, const Seen& seen, Context& context) override {
     const auto sight = seen.sight(scale_);
-    if (config_.form == Form::tiled && !context.maps && !drops() && sight &&
+    const bool range = heads.q.scalar_type() != at::kHalf;  // of the sums' gradients, too
+    if (config_.form == Form::tiled && !context.maps && !drops() && sight && range &&
         has_pair_kernel(heads.q, heads.k, heads.v))
       return normalised(relu_product(heads.q, heads.k, heads.v, *sight), heads);
     const auto q = scaled(heads.q);
@@ -84,6 +86,11 @@ class ReLA : public AllPairs {
 
   // The mean square runs over all heads of a token; channel c of the gain belongs to head c div D.
   Tensor normalised(const Tensor& h, const Heads& heads) const {
+    if (config_.form == Form::tiled && h.is_cuda()) {  // the other form has a second derivative
+      if (const auto rows = merge_heads(h); has_rms_gate_kernel(rows))
+        return split_heads(rms_gate(rows, gain_, gate_, config_.epsilon, heads.v.scalar_type()),
+                           h.size(1));
+    }
     const auto by_head = [&](const Tensor& x) {
       return x.to(h.scalar_type()).view({h.size(1), 1, h.size(3)});
     };
