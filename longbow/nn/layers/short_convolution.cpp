@@ -11,6 +11,7 @@
 #include "longbow/nn/contract/alignment.h"
 #include "longbow/nn/layers/past_rows.h"
 #include "longbow/nn/layers/taps.h"
+#include "longbow/ops/add_bias.h"
 #include "longbow/ops/silu_taps.h"
 
 namespace longbow {
@@ -59,7 +60,7 @@ Tensor ShortConvolution::around(const Tensor& z, bool causal) const {
 
 Tensor ShortConvolution::operator()(const Tensor& x, const Context& context) const {
   return over_real_tokens(x, context, [&](const Tensor& z, const Context&) {
-    return around(z, context.mask.causal) + bias_;
+    return add_bias(around(z, context.mask.causal), bias_);
   });
 }
 
