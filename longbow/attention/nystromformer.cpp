@@ -104,9 +104,10 @@ class Nystromformer : public AttentionImpl {
     const bool kernels = has_slot_kernel(like, heads.k.narrow(2, 0, r), heads.v.narrow(2, 0, r));
     const auto type = kernels ? like.scalar_type() : wide(like);
     const auto q = heads.q.to(type), k = heads.k.to(type), v = heads.v.to(type);
-    const auto means = [&](const Tensor& rows) {
+    const auto means = [&](const Tensor& rows) {  // by tokens, as gradients of the rows lie
       const double each = static_cast<double>(rows.size(2) / r);
-      return (rows.unflatten(2, {r, -1}).sum({3}, false, wide(rows)) / each).to(type);
+      const auto sums = rows.transpose(1, 2).unflatten(1, {r, -1}).sum({2}, false, wide(rows));
+      return (sums / each).to(type).transpose(1, 2);
     };
     const double scale = scale_ * scale_;
     const auto q_mean = means(q) * scale, k_mean = means(k);  // [B, H, R, D]

@@ -5,6 +5,7 @@
 #include <torch/library.h>
 
 #include <tuple>
+#include <vector>
 
 #include "longbow/kernels/token_taps.h"
 #include "longbow/ops/differentiable.h"

@@ -22,13 +22,15 @@ Tensor filters(const Tensor& weight) {
   return weight.dim() == 3 ? weight.unsqueeze(0) : weight;
 }
 
-// w x for w [R, M] or one a head, x [B, H, M, D]. On a GPU a long sum with a small result is cut
-// up: it would keep few multiprocessors busy.
+// w x for w [R, M] or one a head, x [B, H, M, D]. On a GPU matmul would fold a batch into w, which
+// transposes its gradients; and a long sum with a small result is cut up, because it would keep few
+// multiprocessors busy.
 Tensor weighed(const Tensor& w, const Tensor& x) {
   constexpr int64_t kParts = 64, kLong = 32768;
   const int64_t m = x.size(2);
-  if (!x.is_cuda() || w.dim() != 2 || x.size(0) * x.size(1) > 1 || m < kLong || m % kParts != 0)
-    return w.matmul(x);
+  if (!x.is_cuda() || w.dim() != 2 || x.size(1) > 1) return w.matmul(x);
+  if (x.size(0) > 1 || m < kLong || m % kParts != 0)
+    return w.expand({x.size(0), -1, -1}).bmm(x.squeeze(1)).unsqueeze(1);
   return w.unflatten(1, {kParts, -1})
       .transpose(0, 1)
       .bmm(x.reshape({kParts, m / kParts, x.size(3)}))
