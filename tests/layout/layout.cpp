@@ -23,6 +23,7 @@ const std::map<std::string, std::string> kTestsOfSeveralSources = {
     {"parity_test", "compares every row with what public implementations compute"},
     {"parity_collection_test", "the same for the cases outside of the repository"},
     {"broken_cuda_test", "the same for the laws that need a GPU"},
+    {"kernels_cuda_test", "mechanisms that have kernels, with heads as wide as those take"},
     {"broken_test", "shows on a broken mixer that each law can fail"},
 };
 
