@@ -113,9 +113,8 @@ class Ssd : public RecurrentLayer {
         by_group(parts[2]), by_group(parts[1]), by_group(stepped.flatten(-2)),
         by_group(steps_->log_decay(step)), {.fading = Fading::columns, .reversed = reversed},
         sums);  // [B, G, T, E / G]
-    const auto type = wide(x);
-    const auto y = merge_heads(read).to(type) + (skip_.to(type).unsqueeze(-1) * x).flatten(-2);
-    return (*norm_)(y * at::silu(gate.to(type))).to(mixed.scalar_type());
+    return norm_->skipped(merge_heads(read), parts[0], skip_.repeat_interleave(inner_ / heads_),
+                          gate);
   }
 
   // Delta [B, T, H]; a padded token makes no step.

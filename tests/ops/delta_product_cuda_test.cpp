@@ -67,7 +67,7 @@ void expect_near_definition(const Inputs& in, const DeltaProduct& how, const std
              got = results(in, how, kOnGpu, delta_product);
   const bool one = in.q.size(2) == 1;
   for (size_t i = 0; i < got.size(); ++i) {
-    EXPECT_LT(roundings(got[i], want[i], one), kNames[i] == "dg" ? 16 : 8) << kNames[i];
+    EXPECT_LT(roundings(got[i], want[i], one), 8) << kNames[i];
     EXPECT_LT(roundings(plain[i], want[i], one), 0.1) << kNames[i] << " of the formula";
   }
 }

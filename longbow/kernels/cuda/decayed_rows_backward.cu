@@ -2,8 +2,9 @@
 // z_i and E the decay between two tokens of a channel,
 //   dx_t = sum_{i <= t} dS_ti E y_i + E A dout_t,   dy_i = sum_{t >= i} dS_ti E x_t + E dA z_i,
 // with the sums A before the chunk and the gradients dA of those after it. A pair of tokens fades
-// by all decays between them, so that the gradient of a decay is the sum from behind of x_t dx_t -
-// y_t dy_t, without the pairs of a token with itself, and of A dA at the chunk's end.
+// x_t dx_t - y_t dy_t, without the pairs of a token with itself, and of A dA at the chunk's end: of
+// what is left there of A before the chunk, and of what dA gives the chunk's keys, so that it
+// cancels from behind.
 #include "longbow/kernels/cuda/decay_pairs.h"
 
 namespace longbow::kernels {
@@ -21,13 +22,13 @@ struct Memory {
   static_assert(2 * padded(P) >= padded(Q));
   static constexpr size_t kBytes =
       kReused + sizeof(Number) * (4 * kTile * padded(P) + 2 * P * padded(Q)) +
-      sizeof(float) * (DecayTile<P>::kNumbers + kTile * kPairs + (kParts + 1) * P);
+      sizeof(float) * (DecayTile<P>::kNumbers + kTile * kPairs + (2 * kParts + 1) * P);
   Number *z, *dout;                   // [64, Q]
   float *dx, *dy;                     // [64, P]
   Number *x, *y, *faded_x, *faded_y;  // [64, P]
   Number *dz, *sums, *dsums;          // [64, Q], [P, Q] twice
   DecayTile<P> decays;
-  float *dpairs, *dwhole, *dend;  // [4, 16, 16], [4, P], [P]
+  float *dpairs, *dwhole, *dkept, *dend;  // [4, 16, 16], [4, P] twice, [P]
 
   __device__ explicit Memory(unsigned char* shared)
       : z(reinterpret_cast<Number*>(shared)),
@@ -44,7 +45,8 @@ struct Memory {
         decays(reinterpret_cast<float*>(dsums + P * padded(Q))),
         dpairs(decays.whole + kParts * P),
         dwhole(dpairs + kTile * kPairs),
-        dend(dwhole + kParts * P) {}
+        dkept(dwhole + kParts * P),
+        dend(dkept + kParts * P) {}
 };
 
 template <int P, int Q>
@@ -81,20 +83,19 @@ struct Block {
     __syncthreads();
   }
 
-  // The sums after the chunk times their gradients, added up over columns.
+  // What is left of the sums before the chunk, times the gradients of those after it, added up over
+  // columns.
   __device__ void multiply_ends() const {
     constexpr int kPerRow = kDecayThreads / P, kColumns = Q / kPerRow;
     const int row = static_cast<int>(threadIdx.x) / kPerRow,
               column = static_cast<int>(threadIdx.x) % kPerRow * kColumns;
-    const Number *after = static_cast<const Number*>(task.sums) +
-                          (chunk.group * (chunk.count + 1) + chunk.index + 1) * P * Q + row * Q +
-                          column,
+    const Number *before = memory.sums + row * padded(Q) + column,
                  *gradient = memory.dsums + row * padded(Q) + column;
     float sum = 0;
 #pragma unroll
     for (int i = 0; i < kColumns; i += 8) {
       float a[8], b[8];
-      spread(*reinterpret_cast<const uint4*>(after + i), a);
+      spread(*reinterpret_cast<const uint4*>(before + i), a);
       spread(*reinterpret_cast<const uint4*>(gradient + i), b);
 #pragma unroll
       for (int e = 0; e < 8; ++e) sum += a[e] * b[e];
@@ -102,7 +103,9 @@ struct Block {
 #pragma unroll
     for (int other = 1; other < kPerRow; other *= 2)
       sum += __shfl_xor_sync(0xffffffffu, sum, other);
-    if (column == 0) memory.dend[row] = sum;
+    const float* whole = memory.decays.whole + row;
+    if (column == 0)
+      memory.dend[row] = sum * faded(whole[0] + whole[P] + whole[2 * P] + whole[3 * P]);
   }
 
   // Columns fade by a part.
@@ -142,21 +145,22 @@ struct Block {
         to[(g + i / 2 * 8) * Memory<P, Q>::kPairs + n * 8 + 2 * t + i % 2] = pairs[n].part[i];
   }
 
-  // dy of other parts and chunks, at the end of this part.
-  __device__ void as_keys(mma::C (&dy)[P / 8]) const {
+  // dy of other parts and chunks, at the end of this part; kept: that of the chunks alone.
+  __device__ void as_keys(mma::C (&dy)[P / 8], mma::C (&kept)[P / 8]) const {
     mma::A left[Q / 16];
     left_of_rows<Q>(left, memory.z + own * padded(Q));
 #pragma unroll
     for (int n = 0; n < P / 16; ++n) {
       mma::C two[2] = {};
       times_columns<Q>(two, left, memory.dsums + n * 16 * padded(Q));
-      dy[2 * n] = two[0];
-      dy[2 * n + 1] = two[1];
+      dy[2 * n] = kept[2 * n] = two[0];
+      dy[2 * n + 1] = kept[2 * n + 1] = two[1];
     }
     for (int part = kParts - 1; part > warp; --part) {
       mma::C pairs[2] = {};
       times_columns<Q>(pairs, left, memory.dout + part * kPart * padded(Q));
       fade(dy, part);
+      fade(kept, part);
       times_rows<P>(dy, mma::a_of<Number>(pairs[0], pairs[1]),
                     memory.faded_x + part * kPart * padded(P));
     }
@@ -183,9 +187,11 @@ struct Block {
   }
 
   // dx and dy from the ends of the part to the tokens.
-  __device__ void put(const mma::C (&dx)[P / 8], const mma::C (&dy)[P / 8]) const {
+  __device__ void put(const mma::C (&dx)[P / 8], const mma::C (&dy)[P / 8],
+                      const mma::C (&kept)[P / 8]) const {
 #pragma unroll
-    for (int n = 0; n < P / 8; ++n)
+    for (int n = 0; n < P / 8; ++n) {
+      float sum[2] = {};
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int token = own + g + i / 2 * 8, channel = n * 8 + 2 * t + i % 2;
@@ -194,7 +200,17 @@ struct Block {
         const int place = token * Memory<P, Q>::kWide + channel;
         memory.dx[place] = dx[n].part[i] * faded(since);
         memory.dy[place] = dy[n].part[i] * faded(until);
+        sum[i % 2] += static_cast<float>(memory.y[token * padded(P) + channel]) * kept[n].part[i] *
+                      faded(until);
       }
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+#pragma unroll
+        for (int other = 4; other < 32; other *= 2)
+          sum[i] += __shfl_xor_sync(0xffffffffu, sum[i], other);
+        if (g == 0) memory.dkept[warp * P + n * 8 + 2 * t + i] = sum[i];
+      }
+    }
   }
 
   // Pairs within the part, and the sums from behind: a thread has a channel. dx and dy take the
@@ -237,6 +253,7 @@ struct Block {
   __device__ void write_decays(int channel) const {
     if (channel >= task.heads.width) return;
     float after = memory.dend[channel];
+    for (int part = 0; part < kParts; ++part) after += memory.dkept[part * P + channel];
     for (int part = warp + 1; part < kParts; ++part) after += memory.dwhole[part * P + channel];
     float* to = task.ddecays + chunk.b * task.ddecays_batch + chunk.h * task.ddecays_head +
                 (chunk.first + own) * task.ddecays_token + channel;
@@ -259,15 +276,15 @@ __global__ void __launch_bounds__(kDecayThreads, P == 32 ? 3 : 1) gradient(Decay
   const Block<P, Q> block = {task, memory, chunk};
   const int own = block.own;
   block.load();
-  mma::C dz[Q / 8] = {}, dx[P / 8], dy[P / 8];
+  mma::C dz[Q / 8] = {}, dx[P / 8], dy[P / 8], kept[P / 8];
   block.as_values(dz);
   block.as_queries(dx);
-  block.as_keys(dy);
+  block.as_keys(dy, kept);
   __syncthreads();  // nobody reads z, dout and faded rows any more
   put_product<Q>(memory.dz + own * padded(Q), dz, 1, 1);
   write_rows<Q>(memory.dz + own * padded(Q), rows_of(task.dz, chunk.b, chunk.h), chunk.first + own,
                 chunk.end, task.heads.depth);
-  block.put(dx, dy);
+  block.put(dx, dy, kept);
   __syncwarp();
 #pragma unroll 1
   for (int channel = block.lane; channel < P; channel += 32) block.finish(channel);

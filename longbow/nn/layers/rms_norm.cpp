@@ -4,6 +4,7 @@
 
 #include "longbow/nn/contract/context.h"
 #include "longbow/ops/gated_norm.h"
+#include "longbow/ops/skip_norm.h"
 
 namespace longbow {
 
@@ -23,6 +24,11 @@ Tensor RmsNorm::operator()(const Tensor& x) const {
 Tensor RmsNorm::gated(const Tensor& x, const Tensor& other, const Tensor& gate) const {
   TORCH_CHECK(groups_ == 1, "rms_norm: a gate, but ", groups_, " groups");
   return gated_norm(x, other, gate, weight, epsilon_);
+}
+
+Tensor RmsNorm::skipped(const Tensor& o, const Tensor& x, const Tensor& skip,
+                        const Tensor& gate) const {
+  return skip_norm(o, x, skip, gate, weight, groups_, epsilon_);
 }
 
 }  // namespace longbow

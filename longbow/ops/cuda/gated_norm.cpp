@@ -19,23 +19,13 @@ using at::Tensor;
 using Maybe = std::optional<Tensor>;
 using Four = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 
-// Tokens that stand `stride(0)` apart, [tokens, W]: the tensor itself where its tokens allow it.
-Tensor as_tokens(const Tensor& x) {
-  const int64_t width = x.size(-1);
-  bool regular = x.dim() >= 2 && x.stride(-1) == 1 && x.stride(-2) % 8 == 0 && is_aligned(x);
-  for (int64_t d = 0; regular && d < x.dim() - 2; ++d)
-    regular = x.size(d) == 1 || x.stride(d) == x.stride(d + 1) * x.size(d + 1);
-  return regular ? x.as_strided({x.numel() / width, width}, {x.stride(-2), 1})
-                 : dense_rows(x).view({-1, width});
-}
-
 // The tensors that a task points to.
 struct Given {
   Tensor x, other, gate, weight;
   Given(const Tensor& a, const Maybe& b, const Maybe& factor, const Tensor& w)
-      : x(as_tokens(a)), weight(w.to(at::kFloat).contiguous()) {
-    if (b) other = as_tokens(*b);
-    if (factor) gate = as_tokens(*factor);
+      : x(token_rows(a)), weight(w.to(at::kFloat).contiguous()) {
+    if (b) other = token_rows(*b);
+    if (factor) gate = token_rows(*factor);
   }
   kernels::GatedNorm task(double epsilon) const {
     const int64_t width = weight.size(0), heads = x.size(1) / width;

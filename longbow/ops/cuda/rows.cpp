@@ -20,4 +20,13 @@ Tensor dense_rows(const Tensor& x) {
   return is_aligned(rows) ? rows : rows.clone();
 }
 
+Tensor token_rows(const Tensor& x) {
+  const int64_t width = x.size(-1);
+  bool regular = x.dim() >= 2 && x.stride(-1) == 1 && x.stride(-2) % 8 == 0 && is_aligned(x);
+  for (int64_t d = 0; regular && d < x.dim() - 2; ++d)
+    regular = x.size(d) == 1 || x.stride(d) == x.stride(d + 1) * x.size(d + 1);
+  return regular ? x.as_strided({x.numel() / width, width}, {x.stride(-2), 1})
+                 : dense_rows(x).view({-1, width});
+}
+
 }  // namespace longbow

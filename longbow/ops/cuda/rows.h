@@ -12,5 +12,8 @@ bool has_row_kernel(const at::Tensor& x);
 bool is_aligned(const at::Tensor& x);  // at an address that can be read 16 bytes at a time
 // Rows without gaps at such an address.
 at::Tensor dense_rows(const at::Tensor& x);
+// [tokens, W] of x [..., W], whose tokens stand stride(0) apart: x itself where its tokens allow
+// it.
+at::Tensor token_rows(const at::Tensor& x);
 
 }  // namespace longbow
