@@ -50,6 +50,7 @@ struct BlockSoftmaxBackward {
   // Which (block of queries) S + (place in its list) name a block of keys: those of block c are
   // order[first[c]] ... order[first[c + 1] - 1], always in the same order.
   PerHead<int64_t> order, first;  // [U S], [blocks of keys + 1]
+  int64_t readers;                // no block of keys has more of them; 0 = unknown
   // Lists may be cut into parts: their sums are then added outside. [parts, B, H, M, E], [.., D].
   int64_t parts;
   float *dk_parts, *dv_parts;  // null where parts is 1

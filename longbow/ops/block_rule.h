@@ -12,7 +12,8 @@ namespace longbow {
 // -1 stands for none. A block that is listed twice counts twice.
 struct BlockPairs {
   int64_t query_block, key_block;
-  at::Tensor columns;  // [1 or B, 1 or H, U, S] int64
+  at::Tensor columns;   // [1 or B, 1 or H, U, S] int64
+  int64_t readers = 0;  // no block of keys is listed by more blocks of queries; 0 = unknown
 };
 
 // Which keys of a listed block a query reads, by the positions of both.

@@ -13,7 +13,8 @@ using OptionalTensors = c10::List<std::optional<at::Tensor>>;
 struct PackedRule {
   // columns, keep, positions, groups, the bias of keys, the key of what is dropped
   OptionalTensors tensors;
-  std::vector<int64_t> numbers;  // query_block, key_block, back, ahead, apart, site, low, high
+  std::vector<int64_t> numbers;  // query_block, key_block, back, ahead, apart, site, low, high,
+                                 // readers
   std::vector<double> factors;   // the rate of what is dropped, the scale of scores
 };
 PackedRule packed(const BlockRule& rule);

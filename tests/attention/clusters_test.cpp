@@ -38,6 +38,7 @@ TEST(CoarseLevels, AreMeansOverTheRealTokensOfEachCluster) {
                      tolerance(at::kDouble));
   EXPECT_NEAR_TENSOR(coarse.q[1].select(1, 6), heads.q[1].narrow(1, 0, 3).mean(1),
                      tolerance(at::kDouble));
+  EXPECT_NEAR_TENSOR(coarse_levels(heads, {}, 3, 2).count, coarse.count.narrow(0, 0, 1), kExact);
   const auto causal = coarse_levels(heads, {.causal = true}, 3, 2);
   EXPECT_NEAR_TENSOR(causal.q.select(2, 7), heads.q.select(2, 4), kExact);
 }

@@ -149,6 +149,18 @@ TEST(BlockSoftmaxCuda, ReadsListsOfAllOfABatchAndOfAHead) {
       expect_equal(Problem({200, 170, 32, 24}, lists, listed), c10::str(lists, " ", listed));
 }
 
+// Blocks that are known to have few readers need less memory.
+TEST(BlockSoftmaxCuda, KnowsHowManyReadersThereAre) {
+  for (const auto& [block, readers] : {std::pair{16, 3}, {16, 4}, {16, 5}, {64, 1}, {64, 2}}) {
+    Problem p({300, 300, block, block, 64, 64});
+    const int64_t rows = p.pairs.columns.size(2);
+    const auto listed = at::arange(rows).unsqueeze(1) + at::arange(readers);
+    p.pairs.columns = listed.masked_fill(listed >= rows, -1).view({1, 1, rows, readers});
+    p.pairs.readers = readers;
+    expect_equal(p, c10::str(readers, " readers of blocks of ", block));
+  }
+}
+
 // Every block reads its own and its neighbours, so that whole tiles are visible and others are not.
 TEST(BlockSoftmaxCuda, HidesByPosition) {
   for (const int64_t block : {16, 128}) {

@@ -12,11 +12,22 @@ namespace {
 // How many real tokens each cluster has, level after level with zeros behind each: [B or 1, T].
 Tensor counts(const Mask& mask, int64_t tokens, const std::vector<int64_t>& rows,
               const at::TensorOptions& options) {
-  const auto real =
-      mask.keep.defined() ? mask.keep.to(options.dtype()) : at::ones({1, tokens}, options);
   const auto total = std::accumulate(rows.begin(), rows.end(), int64_t{0});
-  return level_means(real.unsqueeze(1).unsqueeze(-1), {}, at::ones({1, total}, options), rows)
-      .flatten(1);
+  if (mask.keep.defined())
+    return level_means(mask.keep.to(options.dtype()).unsqueeze(1).unsqueeze(-1), {},
+                       at::ones({1, total}, options), rows)
+        .flatten(1);
+  // All clusters of a level but the last one are full.
+  const auto count = at::zeros({1, total}, options);
+  int64_t first = 0, size = 1;
+  for (const int64_t room : rows) {
+    size *= 2;
+    const int64_t full = tokens / size, rest = tokens % size;
+    count.narrow(1, first, full).fill_(size);
+    if (rest > 0) count.narrow(1, first + full, 1).fill_(rest);
+    first += room;
+  }
+  return count;
 }
 
 // The first tokens of the clusters instead of their means.

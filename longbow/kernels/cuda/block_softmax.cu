@@ -13,10 +13,6 @@ using namespace blocks;
 
 constexpr int kSlots = kTile / 8;
 
-// Tiles of 16 queries of a warp: as many as registers have room for.
-template <int kWidth>
-constexpr int kRowsOf = kWidth > 64 ? 1 : 2;
-
 // What the queries of a warp have read so far.
 template <class T, int kWidth, int kRows>
 struct Reading {
@@ -109,10 +105,9 @@ __device__ __forceinline__ void drop(mma::C (&weight)[kRows][kSlots], const Drop
       }
 }
 
-template <class T, int kWidth, int kMore>
+template <class T, int kWidth, int kMore, int kRows>
 __global__ void __launch_bounds__(kMostThreads) attend(BlockSoftmax task) {
-  constexpr int kRows = kRowsOf<kWidth>, kStride = mma::padded(kWidth);
-  constexpr int kBuffer = kTile * kStride;
+  constexpr int kStride = mma::padded(kWidth), kBuffer = kTile * kStride;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int most = static_cast<int>(blockDim.x / 32) * kRows * 16, own = warp * kRows * 16;
   const Held held(blockIdx.x, task.heads, task.queries, task.query_block, most);
@@ -176,15 +171,15 @@ __global__ void __launch_bounds__(kMostThreads) attend(BlockSoftmax task) {
                                task.out.token, held.rows - own, value_width);
 }
 
-template <class T, int kWidth, int kMore>
+template <class T, int kWidth, int kMore, int kRows>
 void launch(const BlockSoftmax& task, cudaStream_t stream) {
-  constexpr int kRows = kRowsOf<kWidth> * 16;
-  const int warps = warps_for(task.query_block, task.queries, kRows), rows = warps * kRows;
+  const int warps = warps_for(task.query_block, task.queries, kRows * 16),
+            rows = warps * kRows * 16;
   const int64_t tiles = Held::tiles(task.queries, task.query_block, rows);
   const size_t bytes = sizeof(T) * mma::padded(kWidth) * (rows + 2 * buffers_of(task) * kTile);
-  cudaFuncSetAttribute(attend<T, kWidth, kMore>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+  cudaFuncSetAttribute(attend<T, kWidth, kMore, kRows>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                        static_cast<int>(bytes));
-  attend<T, kWidth, kMore>
+  attend<T, kWidth, kMore, kRows>
       <<<static_cast<unsigned>(task.batch * task.heads * tiles), warps * 32, bytes, stream>>>(task);
 }
 
@@ -192,7 +187,9 @@ void launch(const BlockSoftmax& task, cudaStream_t stream) {
 
 void block_softmax_cuda(const BlockSoftmax& task, void* stream) noexcept {
   with_shape(task, [&]<class T, int kWidth, int kMore>() {
-    launch<T, kWidth, kMore>(task, static_cast<cudaStream_t>(stream));
+    with_rows<kWidth>(task, [&]<int kRows>() {
+      launch<T, kWidth, kMore, kRows>(task, static_cast<cudaStream_t>(stream));
+    });
   });
 }
 

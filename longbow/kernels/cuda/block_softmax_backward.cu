@@ -15,10 +15,6 @@ namespace {
 
 using namespace blocks;
 
-// Tiles of 16 queries of a warp: as many as registers have room for.
-template <int kWidth>
-constexpr int kRowsOf = kWidth > 64 ? 1 : 2;
-
 // The logarithm to base 2 that weights are relative to.
 __device__ float base_of(float log_sum) {
   return log_sum == -INFINITY ? 0 : log_sum * kLog2E;
@@ -132,10 +128,10 @@ struct SumsByDistance {
             if (slots.group[slot] != marks.group[row] || !rule.sees(position, place)) continue;
             const float one = ds[m][n].part[2 * i + j];
             const int label = of.label(place - position);
-            if (label > 0 && label < last)
-              rows[of.line(row) + label] = one;
-            else
-              end[m][i][label > 0] += one;
+            const bool inner = label > 0 && label < last;
+            if (inner) rows[of.line(row) + label] = one;
+            end[m][i][0] += label == 0 ? one : 0;
+            end[m][i][1] += label > 0 && !inner ? one : 0;
           }
       }
   }
@@ -158,9 +154,9 @@ struct SumsByDistance {
   }
 };
 
-template <class T, int kWidth, int kMore>
+template <class T, int kWidth, int kMore, int kRows>
 __global__ void __launch_bounds__(kMostThreads) query_gradient(BlockSoftmaxBackward all) {
-  constexpr int kRows = kRowsOf<kWidth>, kStride = mma::padded(kWidth);
+  constexpr int kStride = mma::padded(kWidth);
   constexpr int kBuffer = kTile * kStride, kMost = kMostWarps * kRows * 16;
   const auto& task = all.past;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -336,8 +332,8 @@ __global__ void __launch_bounds__(kMostThreads, kWidth > 64 || kMore ? 2 : 3)
   __shared__ QuerySlots of_queries[3];
   T* const keys = reinterpret_cast<T*>(memory);
   T* const values = keys + most * kStride;
-  T* const queries = values + most * kStride;  // two buffers
-  T* const slopes = queries + 2 * kBuffer;     // two buffers, dout
+  T* const queries = values + most * kStride;
+  T* const slopes = queries + buffers_of(all) * kBuffer;  // dout
 
   const Dropped dropped(task);
   const auto passing = queries_of(all, held);
@@ -427,27 +423,33 @@ __global__ void __launch_bounds__(kMostThreads, kWidth > 64 || kMore ? 2 : 3)
                            held.rows - own, value_width);
 }
 
-template <class T, int kWidth, int kMore>
-void launch(const BlockSoftmaxBackward& all, cudaStream_t stream) {
-  const auto& task = all.past;
-  const int64_t heads = task.batch * task.heads;
-  const auto bytes = [](int rows, int buffers) {
-    return static_cast<int>(sizeof(T)) * mma::padded(kWidth) * (2 * rows + 2 * buffers * kTile);
-  };
-  constexpr int kRows = kRowsOf<kWidth> * 16;
-  const int warps = warps_for(task.query_block, task.queries, kRows), rows = warps * kRows;
-  const int64_t tiles = heads * Held::tiles(task.queries, task.query_block, rows);
-  cudaFuncSetAttribute(query_gradient<T, kWidth, kMore>,
-                       cudaFuncAttributeMaxDynamicSharedMemorySize, bytes(rows, 2));
-  query_gradient<T, kWidth, kMore>
-      <<<static_cast<unsigned>(tiles), warps * 32, bytes(rows, buffers_of(task)), stream>>>(all);
+template <class T, int kWidth>
+int bytes_of(int rows, int buffers) {
+  return static_cast<int>(sizeof(T)) * mma::padded(kWidth) * (2 * rows + 2 * buffers * kTile);
+}
 
-  const int key_warps = warps_for(task.key_block, task.keys, 16), key_rows = key_warps * 16;
-  const int64_t key_tiles = heads * Held::tiles(task.keys, task.key_block, key_rows);
-  const dim3 grid(static_cast<unsigned>(key_tiles), static_cast<unsigned>(all.parts));
+template <class T, int kWidth, int kMore, int kRows>
+void launch_queries(const BlockSoftmaxBackward& all, cudaStream_t stream) {
+  const auto& task = all.past;
+  const int warps = warps_for(task.query_block, task.queries, kRows * 16),
+            rows = warps * kRows * 16, bytes = bytes_of<T, kWidth>(rows, buffers_of(task));
+  const int64_t tiles = task.batch * task.heads * Held::tiles(task.queries, task.query_block, rows);
+  cudaFuncSetAttribute(query_gradient<T, kWidth, kMore, kRows>,
+                       cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+  query_gradient<T, kWidth, kMore, kRows>
+      <<<static_cast<unsigned>(tiles), warps * 32, bytes, stream>>>(all);
+}
+
+template <class T, int kWidth, int kMore>
+void launch_keys(const BlockSoftmaxBackward& all, cudaStream_t stream) {
+  const auto& task = all.past;
+  const int warps = warps_for(task.key_block, task.keys, 16), rows = warps * 16,
+            bytes = bytes_of<T, kWidth>(rows, buffers_of(all));
+  const int64_t tiles = task.batch * task.heads * Held::tiles(task.keys, task.key_block, rows);
+  const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>(all.parts));
   cudaFuncSetAttribute(key_gradient<T, kWidth, kMore>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                       bytes(key_rows, 2));
-  key_gradient<T, kWidth, kMore><<<grid, key_warps * 32, bytes(key_rows, 2), stream>>>(all);
+                       bytes);
+  key_gradient<T, kWidth, kMore><<<grid, warps * 32, bytes, stream>>>(all);
 }
 
 }  // namespace
@@ -466,7 +468,10 @@ int64_t block_softmax_parts(const BlockSoftmax& task) noexcept {
 
 void block_softmax_backward_cuda(const BlockSoftmaxBackward& task, void* stream) noexcept {
   with_shape(task.past, [&]<class T, int kWidth, int kMore>() {
-    launch<T, kWidth, kMore>(task, static_cast<cudaStream_t>(stream));
+    const auto on = static_cast<cudaStream_t>(stream);
+    with_rows<kWidth>(task.past,
+                      [&]<int kRows>() { launch_queries<T, kWidth, kMore, kRows>(task, on); });
+    launch_keys<T, kWidth, kMore>(task, on);
   });
 }
 

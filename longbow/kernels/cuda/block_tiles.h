@@ -442,9 +442,21 @@ inline int warps_for(int64_t block, int64_t tokens, int rows) {
   return wanted < kMostWarps ? static_cast<int>(wanted) : kMostWarps;
 }
 
-// Of the tiles of keys that pass by queries.
+// Of the tiles of keys that pass by queries, and of queries that pass by keys.
 inline int buffers_of(const BlockSoftmax& task) {
   return Cut(static_cast<int>(task.listed), static_cast<int>(task.key_block)).buffers();
+}
+__host__ __device__ inline int buffers_of(const BlockSoftmaxBackward& all) {
+  if (all.readers == 0) return 2;
+  return Cut(static_cast<int>(all.readers), static_cast<int>(all.past.query_block)).buffers();
+}
+
+// Tiles of 16 queries of a warp: as many as registers have room for, or as a block has.
+template <int kWidth, class F>
+void with_rows(const BlockSoftmax& task, const F& body) {
+  if constexpr (kWidth <= 64)
+    if (task.query_block > 16) return body.template operator()<2>();
+  body.template operator()<1>();
 }
 
 // Calls body with the type, the widths rounded up, and, as a constant, 1 where there is a bias or

@@ -17,7 +17,8 @@ BlockPairs near_blocks(int64_t tokens, int64_t block, int64_t back, int64_t ahea
   const auto columns =
       at::arange(blocks, options).unsqueeze(1) + at::arange(first, last + 1, options);
   return {block, block,
-          columns.masked_fill(columns >= blocks, -1).clamp_min(-1).view({1, 1, blocks, -1})};
+          columns.masked_fill(columns >= blocks, -1).clamp_min(-1).view({1, 1, blocks, -1}),
+          columns.size(1)};
 }
 
 BlockPairs blocks_around(int64_t tokens, int64_t block, int64_t side, at::Device device) {
@@ -27,11 +28,12 @@ BlockPairs blocks_around(int64_t tokens, int64_t block, int64_t side, at::Device
   const auto columns = at::arange(blocks, options).unsqueeze(1) * (block / part) +
                        at::arange(-side / part, (block + side) / part, options);
   return {block, part,
-          columns.masked_fill(columns >= parts, -1).clamp_min(-1).view({1, 1, blocks, -1})};
+          columns.masked_fill(columns >= parts, -1).clamp_min(-1).view({1, 1, blocks, -1}),
+          (2 * block + 2 * side - 1) / block};
 }
 
 BlockPairs one_block(int64_t queries, int64_t keys, at::Device device) {
-  return {queries, keys, at::zeros({1, 1, 1, 1}, at::TensorOptions(at::kLong).device(device))};
+  return {queries, keys, at::zeros({1, 1, 1, 1}, at::TensorOptions(at::kLong).device(device)), 1};
 }
 
 Tensor kept_keys(const Tensor& keep) {

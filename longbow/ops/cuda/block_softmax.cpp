@@ -198,6 +198,7 @@ Four backward(const Tensor& given_dout, const Tensor& dlog_sum, const Tensor& gi
       .dbias = wants_bias ? dbias.mutable_data_ptr<float>() : nullptr,
       .order = per_head<int64_t>(readers.order),
       .first = per_head<int64_t>(readers.first),
+      .readers = rule.pairs.readers,
       .parts = 1,
       .dk_parts = nullptr,
       .dv_parts = nullptr};
