@@ -16,6 +16,7 @@
 #include "longbow/nn/features/feature_attention.h"
 #include "longbow/nn/layers/recurrence.h"
 #include "longbow/ops/decayed_product.h"
+#include "longbow/ops/log_gate.h"
 
 namespace longbow {
 namespace {
@@ -100,16 +101,14 @@ class Gla : public RecurrentHeads {
 
  private:
   Tensor log_decay(const Tensor& x) const {
-    const auto type = wide(x);
     if (config_.decay == Decay::fixed) {
-      const auto head = at::arange(heads_, x.options().requires_grad(false).dtype(type));
+      const auto head = at::arange(heads_, x.options().requires_grad(false).dtype(wide(x)));
       return at::log1p(-at::exp2(-5 - head))
           .view({1, heads_, 1, 1})
           .expand({x.size(0), heads_, x.size(1), 1});
     }
-    const auto low = decay_in_ ? (*decay_in_)(x) : x;
-    const auto logit = at::linear(low.to(type), decay_->weight.to(type), decay_->bias.to(type));
-    return split_heads(at::log_sigmoid(logit) / config_.gate_divisor, heads_);
+    const auto logit = (*decay_)(decay_in_ ? (*decay_in_)(x) : x);
+    return split_heads(log_gate(logit, config_.gate_divisor), heads_);
   }
 
   Config config_;

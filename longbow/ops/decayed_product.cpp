@@ -147,8 +147,8 @@ bool has_decay_kernel(const Tensor& x, const Tensor& y, const Tensor& z, const T
     return false;
   const int64_t decays = log_decay.size(3);
   if (fades_by_block(log_decay, fading))
-    return decays <= kernels::kMostBlocks && z.size(3) % decays == 0 &&
-           kernels::block_shape(x.size(3), z.size(3) / decays).rows > 0;
+    return decays <= kernels::kMostBlocks && x.size(0) * x.size(1) * decays <= kMostHeads &&
+           z.size(3) % decays == 0 && kernels::block_shape(x.size(3), z.size(3) / decays).rows > 0;
   return decays == x.size(3) && kernels::decay_shape(x.size(3), z.size(3)).rows > 0;
 }
 

@@ -93,18 +93,27 @@ void RecurrentHeads::open(State& state, int64_t lanes) const {
 RecurrentHeads::Projected RecurrentHeads::projected(const Tensor& x) const {
   std::vector<const Linear*> layers = {query_.get(), key_.get(), value_.get()};
   if (gate_) layers.push_back(gate_.get());
-  const auto all = projected_together(x, layers);
-  const int64_t width = heads_ * (2 * key_width_ + value_width_);
-  if (!gate_) return {all, Tensor()};
-  return {all.narrow(-1, 0, width), all.narrow(-1, width, all.size(-1) - width)};
+  const int64_t keys = heads_ * key_width_, values = heads_ * value_width_;
+  auto widths = convolution_ ? std::vector<int64_t>{2 * keys + values}
+                             : std::vector<int64_t>{keys, keys, values};
+  if (gate_) widths.push_back(values);
+  Projected found = {projected_together(x, layers).split_with_sizes(widths, -1), Tensor()};
+  if (!gate_) return found;
+  found.gate = found.rows.back();
+  found.rows.pop_back();
+  return found;
 }
 
-Heads RecurrentHeads::split(const Tensor& rows, const Tensor& x, const Context& context) const {
+std::vector<Tensor> RecurrentHeads::split(const Tensor& rows) const {
   const int64_t keys = heads_ * key_width_;
-  const auto parts = rows.split_with_sizes({keys, keys, heads_ * value_width_}, -1);
-  return {split_heads(parts[0], heads_),
-          without_padding(split_heads(parts[1], heads_), context.mask.keep),
-          split_heads(parts[2], heads_), x, x};
+  return rows.split_with_sizes({keys, keys, heads_ * value_width_}, -1);
+}
+
+Heads RecurrentHeads::by_head(const std::vector<Tensor>& rows, const Tensor& x,
+                              const Context& context) const {
+  return {split_heads(rows[0], heads_),
+          without_padding(split_heads(rows[1], heads_), context.mask.keep),
+          split_heads(rows[2], heads_), x, x};
 }
 
 Tensor RecurrentHeads::written(const Tensor& forth, const Tensor& back, const Tensor& gate) const {
@@ -117,22 +126,24 @@ Tensor RecurrentHeads::written(const Tensor& forth, const Tensor& back, const Te
 
 Tensor RecurrentHeads::extend(const Tensor& x, State& state, const Context& context) const {
   auto [rows, gate] = projected(x);
-  if (convolution_) rows = at::silu(convolution_->extend(rows, state, context));
-  const auto o = read(split(rows, x, context), gates(x, context), state.lane.at("sums"), context,
+  if (convolution_) rows = split(at::silu(convolution_->extend(rows[0], state, context)));
+  const auto o = read(by_head(rows, x, context), gates(x, context), state.lane.at("sums"), context,
                       /*reversed=*/false);
   return written(o, Tensor(), gate);
 }
 
 Tensor RecurrentHeads::run(const Tensor& x, const Context& context, bool both) const {
-  const auto [rows, gate] = projected(x);
+  const auto parts = projected(x);
   const auto set = gates(x, context);
-  const auto read_from = [&, &given = rows](bool reversed) {
-    const auto mixed = convolution_ ? convolution_->activated(given, context, reversed) : given;
+  const auto heads = convolution_ ? Heads() : by_head(parts.rows, x, context);
+  const auto read_from = [&](bool reversed) {
     Tensor sums;
-    return read(split(mixed, x, context), set, sums, context, reversed);
+    if (!convolution_) return read(heads, set, sums, context, reversed);
+    const auto mixed = split(convolution_->activated(parts.rows[0], context, reversed));
+    return read(by_head(mixed, x, context), set, sums, context, reversed);
   };
   const auto forth = read_from(false);
-  return written(forth, both ? read_from(true) : Tensor(), gate);
+  return written(forth, both ? read_from(true) : Tensor(), parts.gate);
 }
 
 }  // namespace longbow

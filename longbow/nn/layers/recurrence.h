@@ -71,10 +71,12 @@ class RecurrentHeads : public RecurrentLayer {
 
  private:
   struct Projected {
-    Tensor rows, gate;  // q, k, v beside each other; gate undefined = none
+    std::vector<Tensor> rows;  // q, k, v or, where a convolution follows, all beside each other
+    Tensor gate;               // undefined = none
   };
   Projected projected(const Tensor& x) const;
-  Heads split(const Tensor& rows, const Tensor& x, const Context& context) const;
+  Heads by_head(const std::vector<Tensor>& rows, const Tensor& x, const Context& context) const;
+  std::vector<Tensor> split(const Tensor& rows) const;
   Tensor written(const Tensor& forth, const Tensor& back, const Tensor& gate) const;
 
   std::shared_ptr<Linear> query_, key_, value_, gate_, output_;
