@@ -67,6 +67,9 @@ class Longformer : public ProjectedMixer {
     if (places.size(1) == 0)
       return merged(near(heads, context.mask.keep, context).mean.to(x.scalar_type()));
     const auto real = real_globals(places, context.mask.keep);
+    if (reads_at_once(x.size(1), context))
+      return merged(with_global_rows(near_and_first(heads, context).mean.to(x.scalar_type()), x,
+                                     global, places, real, context));
     const auto y = near(heads, without_globals(x, real, places, context.mask.keep), context) +
                    far(heads, places, real, context);
     return merged(with_global_rows(y.mean.to(x.scalar_type()), x, global, places, real, context));
@@ -171,6 +174,31 @@ class Longformer : public ProjectedMixer {
     return read_blocks(order.sorted(heads.q), order.sorted(heads.k), order.sorted(heads.v), pairs,
                        visibility, weighing(), context, {}, {}, scale_)
         .each([&](const Tensor& x) { return order.in_time(x); });
+  }
+
+  // Whether the global tokens are first ones that stand in one block and within each other's
+  // windows: then a window and they are read by one call, which lists their block for all.
+  bool reads_at_once(int64_t tokens, const Context& context) const {
+    const int64_t w = std::min(config_.window, tokens);
+    return !dilated() && !context.mask.globals.defined() &&
+           config_.global_tokens <= std::min(w + 1, std::max<int64_t>(w, kLeastBlock));
+  }
+  PartialSoftmax near_and_first(const Heads& heads, const Context& context) const {
+    const int64_t n = heads.q.size(2), w = std::min(config_.window, n);
+    const int64_t block = std::min(std::max<int64_t>(w, kLeastBlock), n);
+    const bool causal = context.mask.causal;
+    auto pairs = near_blocks(n, block, w > 0, w > 0 && !causal, heads.q.device());
+    const auto u = at::arange(pairs.columns.size(2), pairs.columns.options());
+    const auto first = (u > (w > 0 ? 1 : 0)).to(at::kLong) - 1;  // 0, or -1 where it is near
+    pairs.columns = at::cat({first.view({1, 1, -1, 1}), pairs.columns}, 3);
+    pairs.readers = 0;
+    const int64_t missing = config_.official && !causal && w > 0;
+    return read_blocks(heads.q, heads.k, heads.v, pairs,
+                       {.back = w - missing,
+                        .ahead = causal ? 0 : w,
+                        .first = config_.global_tokens,
+                        .keep = kept_keys(context.mask.keep)},
+                       weighing(), context, {}, {}, scale_);
   }
 
   PartialSoftmax far(const Heads& heads, const Tensor& places, const Tensor& real,

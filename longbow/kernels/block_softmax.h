@@ -26,7 +26,7 @@ struct BlockSoftmax {
   HeadRows q, k, v;
   PerHead<int64_t> columns;  // [U, S]
   int64_t back, ahead;
-  int64_t apart;
+  int64_t first, apart;
   PerHead<bool> keep;                               // [M]
   PerHead<int64_t> query_positions, key_positions;  // [N], [M]
   PerHead<int64_t> query_groups, key_groups;        // [N], [M]

@@ -20,6 +20,7 @@ struct BlockPairs {
 struct Visibility {
   static constexpr int64_t kAll = std::numeric_limits<int64_t>::max();
   int64_t back = kAll, ahead = kAll;  // -ahead <= i - j <= back
+  int64_t first = 0;                  // keys at positions before it are never too far back
   int64_t apart = 0;                  // |i - j| >= apart: 1 hides a token from itself
   at::Tensor keep = {};               // [1 or B, 1 or H, M] bool, true = a real key
   // [1 or B, 1 or H, N] and [.., M] int64, at most 2^30 large; undefined: 0, 1, …

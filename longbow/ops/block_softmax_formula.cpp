@@ -68,11 +68,15 @@ struct Plan : BlockRule {
     const auto offset = at::arange(pairs.key_block, pairs.columns.options());
     return (pairs.columns.unsqueeze(-1) * pairs.key_block + offset).flatten(-2);
   }
+  // The positions of keys, [.., U, 1, S key_block].
+  Tensor key_places() const {
+    const auto& given = visibility.key_positions;
+    return given.defined() ? of_keys(given) : index().unsqueeze(-2);
+  }
   // How far queries are behind keys: i - j, [b, h, U, query_block, S key_block].
   Tensor behind(int64_t n) const {
-    const auto &of_q = visibility.query_positions, &of_k = visibility.key_positions;
-    return of_queries(of_q.defined() ? of_q : numbered(n)) -
-           (of_k.defined() ? of_keys(of_k) : index().unsqueeze(-2));
+    const auto& given = visibility.query_positions;
+    return of_queries(given.defined() ? given : numbered(n)) - key_places();
   }
   // The column of each pair in a bias by distance.
   Tensor labels(int64_t n) const {
@@ -104,7 +108,10 @@ struct Plan : BlockRule {
     if (rule.back == Visibility::kAll && rule.ahead == Visibility::kAll && rule.apart <= 0)
       return seen;
     const auto distance = behind(n);
-    if (rule.back != Visibility::kAll) seen = seen.logical_and(distance <= rule.back);
+    if (rule.back != Visibility::kAll) {
+      const auto near = distance <= rule.back;
+      seen = seen.logical_and(rule.first > 0 ? near.logical_or(key_places() < rule.first) : near);
+    }
     if (rule.ahead != Visibility::kAll) seen = seen.logical_and(distance >= -rule.ahead);
     return rule.apart > 0 ? seen.logical_and(distance.abs() >= rule.apart) : seen;
   }

@@ -15,15 +15,16 @@ PackedRule packed(const BlockRule& rule) {
     tensors.push_back(tensor.defined() ? std::optional(tensor) : std::nullopt);
   return {tensors,
           {pairs.query_block, pairs.key_block, visibility.back, visibility.ahead, visibility.apart,
-           static_cast<int64_t>(dropped.site), distances.low, distances.high, pairs.readers},
+           static_cast<int64_t>(dropped.site), distances.low, distances.high, pairs.readers,
+           visibility.first},
           {dropped.rate, scale}};
 }
 
 BlockRule unpacked(const OptionalTensors& tensors, at::IntArrayRef numbers,
                    at::ArrayRef<double> factors) {
-  TORCH_CHECK(tensors.size() == 8 && numbers.size() == 9 && factors.size() == 2,
+  TORCH_CHECK(tensors.size() == 8 && numbers.size() == 10 && factors.size() == 2,
               "block_softmax: a rule of ", tensors.size(), " tensors, ", numbers.size(),
-              " numbers and ", factors.size(), " factors, but needs 8, 9 and 2");
+              " numbers and ", factors.size(), " factors, but needs 8, 10 and 2");
   const auto at = [&](size_t i) {
     const std::optional<Tensor> tensor = tensors[i];
     return tensor.value_or(Tensor());
@@ -31,6 +32,7 @@ BlockRule unpacked(const OptionalTensors& tensors, at::IntArrayRef numbers,
   return {.pairs = {numbers[0], numbers[1], at(0), numbers[8]},
           .visibility = {.back = numbers[2],
                          .ahead = numbers[3],
+                         .first = numbers[9],
                          .apart = numbers[4],
                          .keep = at(1),
                          .query_positions = at(2),

@@ -182,6 +182,21 @@ TEST(BlockSoftmaxCuda, HidesByPosition) {
   }
 }
 
+TEST(BlockSoftmaxCuda, ShowsTheFirstKeysToAll) {
+  for (const auto& [block, first] : {std::pair{16, 1}, {64, 3}, {100, 100}}) {
+    const int64_t n = 5 * block - 3;
+    Problem p({n, n, block, block, 64, 64});
+    const auto u = at::arange(5).unsqueeze(1);
+    const auto near = u + at::arange(-1, 2);
+    p.pairs.columns =
+        at::cat({at::where(u > 1, 0, -1), near.masked_fill(near > 4, -1)}, 1).view({1, 1, 5, 4});
+    for (const int64_t ahead : {int64_t{0}, int64_t{block}}) {
+      p.visibility = {.back = block, .ahead = ahead, .first = first};
+      expect_equal(p, c10::str("blocks of ", block, ", the first ", first, ", ", ahead, " ahead"));
+    }
+  }
+}
+
 TEST(BlockSoftmaxCuda, HidesByGroupAndKey) {
   Problem p({150, 140, 40, 25}, 3);
   p.visibility = {.back = 4, .ahead = 6, .apart = 2};

@@ -49,7 +49,8 @@ Dense dense(const Problem& p, int64_t batch, int64_t heads) {
             if (at_or(v.query_groups, b, h, i, 0) != at_or(v.key_groups, b, h, j, 0)) continue;
             const int64_t distance =
                 at_or(v.query_positions, b, h, i, i) - at_or(v.key_positions, b, h, j, j);
-            if (distance > v.back || -distance > v.ahead || std::abs(distance) < v.apart) continue;
+            const bool far = distance > v.back && at_or(v.key_positions, b, h, j, j) >= v.first;
+            if (far || -distance > v.ahead || std::abs(distance) < v.apart) continue;
             times[b][h][i][j] += 1;
             if (v.key_bias.defined())
               bias[b][h][i][j] = v.key_bias[b % v.key_bias.size(0)][h % v.key_bias.size(1)][j];
@@ -114,7 +115,9 @@ TEST(BlockSoftmax, HidesByPosition) {
       p.visibility = {.back = back, .ahead = ahead, .apart = apart};
       expect_equal(p, std::to_string(back) + " " + std::to_string(ahead));
     }
-  p.visibility = {.back = 4, .ahead = 6, .apart = 1};
+  p.visibility = {.back = 3, .ahead = 2, .first = 5};
+  expect_equal(p, "the first keys from everywhere");
+  p.visibility = {.back = 4, .ahead = 6, .first = 2, .apart = 1};
   p.visibility.query_positions = numbers({1, 3, p.queries}, 20, 5);
   p.visibility.key_positions = numbers({2, 1, p.keys}, 20, 6);
   expect_equal(p, "positions that are given");

@@ -58,7 +58,7 @@ struct Held {
 
 // Visibility in 32 bits.
 struct Rule {
-  int back, ahead, apart;
+  int back, ahead, first, apart;
   bool free, by_index, grouped;
 
   static __device__ int clamped(int64_t x) {
@@ -67,6 +67,7 @@ struct Rule {
   __device__ explicit Rule(const BlockSoftmax& task)
       : back(clamped(task.back)),
         ahead(clamped(task.ahead)),
+        first(clamped(task.first)),
         apart(clamped(task.apart)),
         free(back == INT_MAX && ahead == INT_MAX && apart <= 0),
         by_index(!task.query_positions.data && !task.key_positions.data),
@@ -74,15 +75,16 @@ struct Rule {
 
   __device__ bool sees(int i, int j) const {
     const int distance = i - j;
-    return distance <= back && distance >= -ahead && abs(distance) >= apart;
+    return (distance <= back || j < first) && distance >= -ahead && abs(distance) >= apart;
   }
   // Some pair, or every one, of the queries i … and the keys j …, the last ones included.
   __device__ bool some(int i_first, int i_last, int j_first, int j_last) const {
-    return !by_index || (i_first - j_last <= back && i_last - j_first >= -ahead);
+    return !by_index ||
+           ((i_first - j_last <= back || j_first < first) && i_last - j_first >= -ahead);
   }
   __device__ bool every(int i_first, int i_last, int j_first, int j_last) const {
     if (grouped || free) return !grouped;
-    return by_index && i_last - j_first <= back && i_first - j_last >= -ahead &&
+    return by_index && (i_last - j_first <= back || j_last < first) && i_first - j_last >= -ahead &&
            (apart <= 0 || j_first - i_last >= apart || i_first - j_last >= apart);
   }
 };
