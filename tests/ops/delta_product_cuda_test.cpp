@@ -82,7 +82,7 @@ TEST(DeltaProductCuda, IsItsDefinitionForAllLengths) {
 }
 
 TEST(DeltaProductCuda, IsItsDefinitionForAllWidths) {
-  for (const auto& [p, d] : {std::pair{8, 8}, {24, 40}, {32, 64}, {64, 24}})
+  for (const auto& [p, d] : {std::pair{24, 40}, {32, 64}, {64, 24}})
     for (const double most : {1.0, 2.0})
       for (const double strength : {0.0, 1.0})
         expect_near_definition({1, 2, 200, p, d, most, strength}, {},
@@ -115,7 +115,7 @@ TEST(DeltaProductCuda, LaterTokensHaveNoInfluenceNotEvenByRounding) {
 }
 
 TEST(DeltaProductCuda, UsesTheFormulaForOtherShapes) {
-  for (const auto& [p, d] : {std::pair{5, 8}, {64, 72}, {72, 64}}) {
+  for (const auto& [p, d] : {std::pair{5, 8}, {8, 8}, {64, 72}, {72, 64}}) {
     const Inputs in(1, 2, 70, p, d, 1, 0);
     const auto q = in.q.to(kOnGpu), v = in.v.to(kOnGpu),
                beta = in.beta.to(kOnGpu.dtype(at::kFloat));
