@@ -1,11 +1,11 @@
 #include "longbow/ops/causal_product.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <torch/library.h>
 
 #include "longbow/kernels/causal_product.h"
 #include "longbow/ops/differentiable.h"
+#include "longbow/ops/in_parallel.h"
 
 namespace longbow {
 namespace {
@@ -28,7 +28,7 @@ template <class T>
 void run_kernel(const Tensor& x, const Tensor& y, const Tensor& z, Tensor& out, bool reversed) {
   const int64_t length = x.size(-2), p = x.size(-1), q = z.size(-1);
   const int64_t batch = length * p == 0 ? 0 : x.numel() / (length * p);
-  at::parallel_for(0, batch, 1, [&](int64_t first, int64_t last) {
+  in_parallel(batch, length * p * q / 4, [&](int64_t first, int64_t last) {
     kernels::causal_product(
         kernels::CausalProduct<T>{.x = x.const_data_ptr<T>() + first * length * p,
                                   .y = y.const_data_ptr<T>() + first * length * p,

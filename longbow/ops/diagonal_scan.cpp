@@ -1,7 +1,6 @@
 #include "longbow/ops/diagonal_scan.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include "longbow/kernels/diagonal_scan.h"
 #include "longbow/ops/differentiable.h"
 #include "longbow/ops/gradient.h"
+#include "longbow/ops/in_parallel.h"
 
 namespace longbow {
 namespace {
@@ -30,7 +30,7 @@ void run_kernel(const Tensor& factors, const Tensor& b, Tensor& out, bool revers
                 const Tensor& others, Tensor& products) {
   const int64_t length = b.size(1), modes = b.size(2), size = kernels::kScanModes,
                 blocks = (modes + size - 1) / size;
-  at::parallel_for(0, b.size(0) * blocks, 1, [&](int64_t first, int64_t last) {
+  in_parallel(b.size(0) * blocks, 4 * length * size, [&](int64_t first, int64_t last) {
     for (int64_t task = first; task < last; ++task) {
       const int64_t lane = task / blocks, mode = task % blocks * size,
                     start = 2 * (lane * length * modes + mode);

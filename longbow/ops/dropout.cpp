@@ -1,13 +1,13 @@
 #include "longbow/ops/dropout.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <torch/library.h>
 
 #include <algorithm>
 
 #include "longbow/ops/differentiable.h"
 #include "longbow/ops/gradient.h"
+#include "longbow/ops/in_parallel.h"
 #include "longbow/ops/philox_task.h"
 
 namespace longbow {
@@ -18,7 +18,7 @@ using at::Tensor;
 void run_kernel(const kernels::Dropout& whole, int64_t bytes) {
   constexpr int64_t kGrain = 1 << 14;
   const int64_t pieces = (whole.count + kGrain - 1) / kGrain;
-  at::parallel_for(0, pieces, 1, [&](int64_t first, int64_t last) {
+  in_parallel(pieces, 4 * kGrain, [&](int64_t first, int64_t last) {
     auto part = whole;
     part.first = first * kGrain;
     part.count = std::min(last * kGrain, whole.count) - part.first;

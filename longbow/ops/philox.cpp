@@ -1,9 +1,9 @@
 #include "longbow/ops/philox.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <torch/library.h>
 
+#include "longbow/ops/in_parallel.h"
 #include "longbow/ops/philox_task.h"
 
 namespace longbow {
@@ -15,7 +15,7 @@ Tensor on_cpu(const Tensor& key, int64_t site, at::IntArrayRef shape) {
   auto out = empty_draw(key, shape);
   constexpr int64_t kGrain = 1 << 14;
   const int64_t count = out.numel(), pieces = (count + kGrain - 1) / kGrain;
-  at::parallel_for(0, pieces, 1, [&](int64_t first, int64_t last) {
+  in_parallel(pieces, 4 * kGrain, [&](int64_t first, int64_t last) {
     for (int64_t piece = first; piece < last; ++piece)
       kernels::philox_uniform({.key = key.const_data_ptr<int64_t>(),
                                .site = static_cast<uint64_t>(site),
@@ -29,7 +29,7 @@ Tensor on_cpu(const Tensor& key, int64_t site, at::IntArrayRef shape) {
 void window_on_cpu(const Tensor& key, int64_t site, int64_t rows, int64_t columns, int64_t row,
                    int64_t column, Tensor& out) {
   const auto whole = window_task(key, site, rows, columns, row, column, out);
-  at::parallel_for(0, whole.slabs, 1, [&](int64_t first, int64_t last) {
+  in_parallel(whole.slabs, 4 * whole.rows * whole.columns, [&](int64_t first, int64_t last) {
     auto part = whole;
     part.out += first * whole.rows * whole.columns;
     part.first += first * whole.slab;

@@ -448,9 +448,12 @@ Violations machine_paths(const Tree& tree) {
 
 Violations parallel_pragmas(const Tree& tree) {
   static const std::regex pragma(R"(^\s*#\s*pragma\s+(omp|acc)\b)");
+  static const std::regex call(R"(^[^"/]*\bat::parallel_for\()");
   return each_line(tree, is_source, [](const std::string& line) -> std::string {
+    if (std::regex_search(line, call))
+      return "at::parallel_for is serial without OpenMP; use in_parallel";
     return std::regex_search(line, pragma)
-               ? "parallel loops are at::parallel_for, never OpenMP of our own"
+               ? "parallel loops are in_parallel, never OpenMP of our own"
                : "";
   });
 }

@@ -151,7 +151,9 @@ const Planted kPlanted[] = {
      "configs/a.yaml:1: a path of one machine: /home/"},
     {"RelativePath", machine_paths, "configs/a.yaml", "data: runs/work/lra, ~/home/x", ""},
     {"OpenMp", parallel_pragmas, "longbow/kernels/cpu/a.cpp", "#pragma omp parallel for",
-     "longbow/kernels/cpu/a.cpp:1: parallel loops are at::parallel_for, never OpenMP of our own"},
+     "longbow/kernels/cpu/a.cpp:1: parallel loops are in_parallel, never OpenMP of our own"},
+    {"ParallelFor", parallel_pragmas, "longbow/ops/a.cpp", "  at::parallel_for(0, n, 1, body);",
+     "longbow/ops/a.cpp:1: at::parallel_for is serial without OpenMP; use in_parallel"},
 };
 
 INSTANTIATE_TEST_SUITE_P(Layout, Violation, testing::ValuesIn(kPlanted),
