@@ -140,6 +140,16 @@ if(longbow_clones)
   set_tests_properties(kernels.clones PROPERTIES LABELS unit TIMEOUT 60)
 endif()
 
+# What kernels do on machines with fewer instructions.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  foreach(capability default avx2)
+    add_test(NAME ops.older_machines.${capability} COMMAND longbow_ops_test --gtest_brief=1
+      "--gtest_filter=TileAttention.*:FeatureAttention.*:BlockSoftmax.*:FeatureProduct.*:RandomProduct.*:SlotSoftmax.*:PackSoftmax.*:PairProduct.*:CausalProduct.*")
+    set_tests_properties(ops.older_machines.${capability} PROPERTIES LABELS unit TIMEOUT 600
+      ENVIRONMENT ATEN_CPU_CAPABILITY=${capability})
+  endforeach()
+endif()
+
 # examples/consumer in every way that a user may take. Inside its build, longbow has neither CUDA nor sanitizers: where
 # this build has neither, its objects are used there again.
 set(reuse ON)

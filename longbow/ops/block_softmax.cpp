@@ -10,6 +10,7 @@
 #include "longbow/ops/differentiable.h"
 #include "longbow/ops/gradient.h"
 #include "longbow/ops/packed_rule.h"
+#include "longbow/ops/tile_attention.h"
 
 namespace longbow {
 namespace {
@@ -21,16 +22,21 @@ using Maybe = std::optional<Tensor>;
 
 Two on_cpu(const Tensor& q, const Tensor& k, const Tensor& v, const Maybe& bias,
            const OptionalTensors& rule, at::IntArrayRef numbers, at::ArrayRef<double> factors) {
-  return block_softmax_formula(q, k, v, bias.value_or(Tensor()), unpacked(rule, numbers, factors));
+  const auto whole = unpacked(rule, numbers, factors);
+  const auto added = bias.value_or(Tensor());
+  return has_tile_kernel(q, k, v) ? tile_attention(q, k, v, added, whole, TileWeights::softmax)
+                                  : block_softmax_formula(q, k, v, added, whole);
 }
 
 Four backward_on_cpu(const Tensor& dout, const Tensor& dlog_sum, const Tensor& q, const Tensor& k,
                      const Tensor& v, const Maybe& bias, const Tensor& out, const Tensor& log_sum,
                      bool wants_bias, const OptionalTensors& rule, at::IntArrayRef numbers,
                      at::ArrayRef<double> factors) {
-  return block_softmax_formula_backward(
-      {q, k, v, bias.value_or(Tensor()), out, log_sum, dout, dlog_sum, wants_bias},
-      unpacked(rule, numbers, factors));
+  const auto whole = unpacked(rule, numbers, factors);
+  const BlockSoftmaxPast past = {q,    k,        v,         bias.value_or(Tensor()), out, log_sum,
+                                 dout, dlog_sum, wants_bias};
+  return has_tile_kernel(q, k, v) ? tile_attention_backward(past, whole, TileWeights::softmax)
+                                  : block_softmax_formula_backward(past, whole);
 }
 
 Two on_meta(const Tensor& q, const Tensor&, const Tensor& v, const Maybe&, const OptionalTensors&,

@@ -1,4 +1,4 @@
-#include "longbow/ops/cuda/head_rows.h"
+#include "longbow/ops/head_rows.h"
 
 #include <ATen/ATen.h>
 

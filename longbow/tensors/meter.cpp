@@ -139,6 +139,34 @@ double attention(const Tensor& q, const Tensor& k, int64_t length_dimension, dou
   return products * 2 * elements(q) * static_cast<double>(k.size(length_dimension));
 }
 
+// Of queries x[at], keys and values: two products, one of each width, over `keys` keys each.
+double tiles(Values x, size_t at, double keys) {
+  const auto &q = x[at].toTensor(), &v = x[at + 2].toTensor();
+  const auto rows = static_cast<double>(q.size(0) * q.size(1) * q.size(2));
+  return 2 * rows * keys * static_cast<double>(q.size(3) + v.size(3));
+}
+double all_keys(Values x, size_t at) {
+  return static_cast<double>(x[at + 1].toTensor().size(2));
+}
+// As many as the blocks that are listed for each query hold.
+double listed_keys(Values x, size_t rule) {
+  const auto columns = x[rule].toListRef()[0].toTensor();
+  return static_cast<double>(columns.size(3) * x[rule + 1].toIntVector()[1]);
+}
+// Of queries x[at] and keys, each with `count` features: a product with the values, and, where the
+// features are of a projection, one with that.
+double features(Values x, size_t at, double count, bool projected) {
+  const auto &q = x[at].toTensor(), &k = x[at + 1].toTensor(), &v = x[at + 2].toTensor();
+  const auto tokens = static_cast<double>(q.size(0) * q.size(1) * (q.size(2) + k.size(2)));
+  return 2 * tokens * count * static_cast<double>(v.size(3) + (projected ? q.size(3) : 0));
+}
+double turned_features(Values x, size_t at, size_t turns) {
+  return static_cast<double>(x[at].toTensor().size(3) * (x[turns].isTensor() ? 2 : 1));
+}
+double projections(const c10::IValue& omega) {
+  return static_cast<double>(omega.toTensor().size(1));
+}
+
 double transform(const Tensor& x, const Tensor& y, const c10::IValue& dimensions) {
   const auto& longer = y.numel() > x.numel() ? y : x;
   double depth = 0;
@@ -178,6 +206,10 @@ const std::unordered_map<std::string, Formula>& formulas() {
   static const Formula fourier = [](Values x, Values y) {
     return transform(x[0].toTensor(), y[0].toTensor(), x[1]);
   };
+  static const Formula read_pairs = [](Values x, Values) { return tiles(x, 0, all_keys(x, 0)); };
+  static const Formula read_pairs_backward = [](Values x, Values) {
+    return 2.5 * tiles(x, 1, all_keys(x, 1));
+  };
   static const std::unordered_map<std::string, Formula> table = {
       {"aten::mm", multiply},
       {"aten::bmm", multiply},
@@ -202,6 +234,23 @@ const std::unordered_map<std::string, Formula>& formulas() {
       {"aten::_fft_c2r", fourier},
       {"aten::_fft_c2c", fourier},
       {"longbow::causal_product", causal},
+      {"longbow::block_softmax", [](Values x, Values) { return tiles(x, 0, listed_keys(x, 4)); }},
+      {"longbow::block_softmax_backward",
+       [](Values x, Values) { return 2.5 * tiles(x, 2, listed_keys(x, 9)); }},
+      {"longbow::slot_softmax", read_pairs},
+      {"longbow::slot_softmax_backward", read_pairs_backward},
+      {"longbow::pack_softmax", read_pairs},
+      {"longbow::pack_softmax_backward", read_pairs_backward},
+      {"longbow::pair_product", read_pairs},
+      {"longbow::pair_product_backward", read_pairs_backward},
+      {"longbow::feature_product",
+       [](Values x, Values) { return features(x, 0, turned_features(x, 0, 4), false); }},
+      {"longbow::feature_product_backward",
+       [](Values x, Values) { return 2 * features(x, 1, turned_features(x, 1, 7), false); }},
+      {"longbow::random_product",
+       [](Values x, Values) { return features(x, 0, projections(x[3]), true); }},
+      {"longbow::random_product_backward",
+       [](Values x, Values) { return 2 * features(x, 1, projections(x[4]), true); }},
   };
   return table;
 }

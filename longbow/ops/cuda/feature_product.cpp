@@ -7,7 +7,7 @@
 #include <torch/library.h>
 
 #include "longbow/ops/cuda/by_head.h"
-#include "longbow/ops/cuda/head_rows.h"
+#include "longbow/ops/head_rows.h"
 #include "longbow/ops/cuda/rows.h"
 
 namespace longbow {

@@ -10,7 +10,7 @@
 
 #include "longbow/kernels/head_filter.h"
 #include "longbow/kernels/head_span.h"
-#include "longbow/ops/cuda/head_rows.h"
+#include "longbow/ops/head_rows.h"
 #include "longbow/ops/element.h"
 
 namespace longbow {

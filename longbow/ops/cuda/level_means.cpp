@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "longbow/kernels/level_means.h"
-#include "longbow/ops/cuda/head_rows.h"
+#include "longbow/ops/head_rows.h"
 #include "longbow/ops/element.h"
 #include "longbow/ops/level_means_formula.h"
 

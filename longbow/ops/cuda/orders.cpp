@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "longbow/kernels/orders.h"
-#include "longbow/ops/cuda/head_rows.h"
+#include "longbow/ops/head_rows.h"
 #include "longbow/ops/element.h"
 
 namespace longbow {

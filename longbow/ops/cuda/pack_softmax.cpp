@@ -11,7 +11,7 @@
 
 #include "longbow/kernels/head_span.h"
 #include "longbow/kernels/pack_softmax.h"
-#include "longbow/ops/cuda/head_rows.h"
+#include "longbow/ops/head_rows.h"
 #include "longbow/ops/element.h"
 #include "longbow/ops/slot_softmax.h"
 

@@ -11,7 +11,7 @@
 
 #include "longbow/kernels/pair_product.h"
 #include "longbow/kernels/top_keys.h"
-#include "longbow/ops/cuda/head_rows.h"
+#include "longbow/ops/head_rows.h"
 #include "longbow/ops/element.h"
 #include "longbow/ops/pair_product_formula.h"
 

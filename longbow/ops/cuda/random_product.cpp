@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "longbow/ops/cuda/by_head.h"
-#include "longbow/ops/cuda/head_rows.h"
+#include "longbow/ops/head_rows.h"
 #include "longbow/ops/random_product_task.h"
 
 namespace longbow {

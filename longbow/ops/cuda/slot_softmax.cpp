@@ -10,7 +10,7 @@
 #include <tuple>
 
 #include "longbow/kernels/head_span.h"
-#include "longbow/ops/cuda/head_rows.h"
+#include "longbow/ops/head_rows.h"
 #include "longbow/ops/element.h"
 #include "longbow/ops/slot_softmax.h"
 

@@ -1,0 +1,403 @@
+// A tile of queries is transposed once; tiles of keys and values pass by. Scores have a row for
+// each key, so that a vector holds one key and many queries: the largest score and the sum of
+// weights of each query are sums of vectors, and no product needs keys or values transposed.
+//   s = K q,  o += p^T V;   backward  dp = V g,  ds = p (dp - delta),  dv += p g^T,  dk += ds q^T,
+//   dq += ds^T K.
+#include "longbow/kernels/tile_attention.h"
+
+#include "longbow/kernels/cpu/exponential.h"
+#include "longbow/kernels/cpu/key_tiles.h"
+#include "longbow/kernels/cpu/tile_product.h"
+#include "longbow/kernels/cpu/tile_room.h"
+#include "longbow/kernels/cpu/transpose.h"
+#include "longbow/kernels/philox.h"
+
+namespace longbow::kernels {
+namespace {
+
+template <class T>
+constexpr T kInfinity = std::numeric_limits<T>::infinity();
+
+// The factors of weights: 0 where one is dropped, 1 / (1 - rate) where it stays.
+template <class T>
+void draw_factors(const TileAttention<T>& task, const Sight<T>& sight, const QueryTile& tile,
+                  const KeyTile& keys, T* factors) {
+  float drawn[kTileSide];
+  const int64_t first = keys.place[0], count = keys.place[keys.rows - 1] - first + 1;
+  const auto rate = static_cast<float>(task.rate);
+  const auto kept = static_cast<T>(1 / (1 - task.rate));
+  for (int64_t i = 0; i < tile.rows; ++i) {
+    philox_uniform({.key = task.key,
+                    .site = task.site,
+                    .out = drawn,
+                    .first = task.first_weight + sight.weight(i) + first,
+                    .count = count});
+    for (int64_t j = 0; j < keys.rows; ++j)
+      factors[j * kTileSide + i] = drawn[keys.place[j] - first] >= rate ? kept : T(0);
+  }
+}
+
+// The queries of a tile, scaled, and the tiles that pass by them.
+template <class M, class T>
+struct Pass {
+  const TileAttention<T>& task;
+  const QueryTile& tile;
+  const Sight<T> sight;
+  const int64_t columns, wide, value_wide;  // queries, E and D in whole vectors
+  KeyTile found;
+  T *queries, *keys, *values, *scores, *factors;  // [E, 64], [64, E], [64, D], [64, 64], [64, 64]
+
+  [[gnu::always_inline]] Pass(const TileAttention<T>& given, const QueryTile& queries_tile,
+                              TileRoom<T>& room)
+      : task(given),
+        tile(queries_tile),
+        sight(given, queries_tile),
+        columns(padded<T>(queries_tile.rows)),
+        wide(padded<T>(given.width)),
+        value_wide(padded<T>(given.value_width)),
+        queries(room.take(wide * kTileSide)),
+        keys(room.take(kTileSide * wide)),
+        values(room.take(kTileSide * value_wide)),
+        scores(room.take(kTileSide * kTileSide)),
+        factors(room.take(kTileSide * kTileSide)) {
+    transpose_rows<M, T>(task.q.data + tile.first * task.q.row, task.q.row, tile.rows, task.width,
+                         task.scale, queries, kTileSide);
+  }
+  static int64_t room(const TileAttention<T>& task) {
+    return kTileSide * (2 * padded<T>(task.width) + padded<T>(task.value_width) + 2 * kTileSide);
+  }
+
+  template <class Body>
+  [[gnu::always_inline]] void each_tile(const Body& body) {
+    for (int64_t begin = 0; begin < sight.places(); begin += kTileSide) {
+      sight.find(begin, found);
+      if (found.rows == 0) continue;
+      const auto token = [&](int64_t i) __attribute__((always_inline)) {
+        return found.token[i];
+      };
+      gather_rows(task.k.data, task.k.row, found.rows, task.width, token, keys, wide);
+      gather_rows(task.v.data, task.v.row, found.rows, task.value_width, token, values, value_wide);
+      tile_product<M, T>({.rows = found.rows,
+                          .columns = columns,
+                          .depth = task.width,
+                          .a = keys,
+                          .a_row = wide,
+                          .a_step = 1,
+                          .b = queries,
+                          .b_row = kTileSide,
+                          .out = scores,
+                          .out_row = kTileSide});
+      sight.apply(found, scores);
+      if (task.key) draw_factors(task, sight, tile, found, factors);
+      body();
+    }
+  }
+  // x_ji *= factor_ji.
+  [[gnu::always_inline]] void drop(T* x) const {
+    if (!task.key) return;
+    for (int64_t j = 0; j < found.rows; ++j)
+      for (int64_t i = 0; i < columns; ++i) x[j * kTileSide + i] *= factors[j * kTileSide + i];
+  }
+};
+
+// Of each query the largest score so far and the sum of weights relative to it.
+template <class M, class T>
+struct Totals {
+  T top[kTileSide], total[kTileSide], shrunk[kTileSide];
+
+  [[gnu::always_inline]] Totals() {
+    std::fill(top, top + kTileSide, -kInfinity<T>);
+    std::fill(total, total + kTileSide, T(0));
+  }
+
+  // Scores become weights; what was summed before is to be multiplied by `shrunk`.
+  [[gnu::always_inline]] void weigh(T* scores, int64_t rows, int64_t columns) {
+    using V = Vector<M, T>;
+    for (int64_t c = 0; c < columns; c += kLanes<M, T>) {
+      V before, score, sum;
+      load(before, top + c);
+      V most = before;
+      for (int64_t j = 0; j < rows; ++j) {
+        load(score, scores + j * kTileSide + c);
+        most = score > most ? score : most;
+      }
+      store(most, top + c);
+      const V shift = most == -kInfinity<T> ? V{} : most;  // nothing seen: exp(-inf - 0) = 0
+      V factor = before - shift;
+      exponentiate<M, T>(factor);
+      store(factor, shrunk + c);
+      load(sum, total + c);
+      sum *= factor;
+      for (int64_t j = 0; j < rows; ++j) {
+        load(score, scores + j * kTileSide + c);
+        score -= shift;
+        exponentiate<M, T>(score);
+        sum += score;
+        store(score, scores + j * kTileSide + c);
+      }
+      store(sum, total + c);
+    }
+  }
+};
+
+template <class T>
+[[gnu::always_inline]] inline void rectify(T* scores, int64_t rows, int64_t columns) {
+  for (int64_t j = 0; j < rows; ++j)
+    for (int64_t i = 0; i < columns; ++i)
+      scores[j * kTileSide + i] = scores[j * kTileSide + i] > 0 ? scores[j * kTileSide + i] : T(0);
+}
+
+template <class T>
+struct Forward {
+  const TileAttention<T>& task;
+  int64_t first, last;
+
+  template <class M>
+  [[gnu::always_inline]] void on() const {
+    TileRoom<T> room(Pass<M, T>::room(task) + kTileSide * padded<T>(task.value_width));
+    for (int64_t number = first; number < last; ++number) {
+      const QueryTile tile(number, task.queries, task.query_block);
+      room.clear();
+      if (tile.rows > 0) attend<M>(tile, room);
+    }
+  }
+
+ private:
+  template <class M>
+  [[gnu::always_inline]] void attend(const QueryTile& tile, TileRoom<T>& room) const {
+    Pass<M, T> pass(task, tile, room);
+    const int64_t wide = pass.value_wide;
+    T* const sums = room.take(kTileSide * wide);
+    std::fill(sums, sums + tile.rows * wide, T(0));
+    Totals<M, T> totals;
+    pass.each_tile([&]() __attribute__((always_inline)) {
+      if (task.rectified) {
+        rectify(pass.scores, pass.found.rows, pass.columns);
+      } else {
+        totals.weigh(pass.scores, pass.found.rows, pass.columns);
+        for (int64_t i = 0; i < tile.rows; ++i)
+          for (int64_t c = 0; c < wide; ++c) sums[i * wide + c] *= totals.shrunk[i];
+      }
+      pass.drop(pass.scores);
+      tile_product<M, T>({.rows = tile.rows,
+                          .columns = task.value_width,
+                          .depth = pass.found.rows,
+                          .a = pass.scores,
+                          .a_row = 1,
+                          .a_step = kTileSide,
+                          .b = pass.values,
+                          .b_row = wide,
+                          .out = sums,
+                          .out_row = wide,
+                          .add = true});
+    });
+    for (int64_t i = 0; i < tile.rows; ++i) {
+      const T total = totals.total[i];
+      const T factor = task.rectified ? T(1) : total > 0 ? 1 / total : T(0);
+      T* const out = task.out.data + (tile.first + i) * task.out.row;
+      for (int64_t c = 0; c < task.value_width; ++c) out[c] = factor * sums[i * wide + c];
+      if (task.log_sum)
+        task.log_sum[tile.first + i] = total > 0 ? totals.top[i] + std::log(total) : -kInfinity<T>;
+    }
+  }
+};
+
+template <class T>
+struct Backward {
+  const TileAttentionBackward<T>& task;
+  int64_t first, last;
+
+  template <class M>
+  [[gnu::always_inline]] void on() const {
+    const auto& past = task.past;
+    const int64_t wide = padded<T>(past.width), value_wide = padded<T>(past.value_width);
+    TileRoom<T> room(Pass<M, T>::room(past) +
+                     kTileSide * (3 * wide + 3 * value_wide + 2 * kTileSide));
+    for (int64_t number = first; number < last; ++number) {
+      const QueryTile tile(number, past.queries, past.query_block);
+      room.clear();
+      if (tile.rows > 0) return_to<M>(tile, room);
+    }
+  }
+
+ private:
+  // What a tile of queries keeps while keys pass by.
+  struct Room {
+    T *queries, *slopes, *slope_columns;  // [64, E], dout: [64, D], [D, 64]
+    T *dq, *dk, *dv;                      // [64, E], [64, E], [64, D]
+    T *ds, *dropped;                      // [64, 64]
+  };
+
+  // From the gradients of a tile of queries to those of all that they read.
+  template <class M>
+  [[gnu::always_inline]] void return_to(const QueryTile& tile, TileRoom<T>& memory) const {
+    const auto& past = task.past;
+    Pass<M, T> pass(past, tile, memory);
+    const int64_t wide = pass.wide, value_wide = pass.value_wide;
+    const Room room = {.queries = memory.take(kTileSide * wide),
+                       .slopes = memory.take(kTileSide * value_wide),
+                       .slope_columns = memory.take(value_wide * kTileSide),
+                       .dq = memory.take(kTileSide * wide),
+                       .dk = memory.take(kTileSide * wide),
+                       .dv = memory.take(kTileSide * value_wide),
+                       .ds = memory.take(kTileSide * kTileSide),
+                       .dropped = memory.take(kTileSide * kTileSide)};
+    const auto own = [&](int64_t i) __attribute__((always_inline)) {
+      return tile.first + i;
+    };
+    gather_rows(past.q.data, past.q.row, tile.rows, past.width, own, room.queries, wide);
+    gather_rows(task.dout.data, task.dout.row, tile.rows, past.value_width, own, room.slopes,
+                value_wide);
+    transpose_rows<M, T>(room.slopes, value_wide, tile.rows, past.value_width, T(1),
+                         room.slope_columns, kTileSide);
+    std::fill(room.dq, room.dq + tile.rows * wide, T(0));
+    T log_sum[kTileSide], delta[kTileSide];
+    sums_of(tile, room.slopes, value_wide, log_sum, delta);
+    pass.each_tile([&]() __attribute__((always_inline)) {
+      tile_product<M, T>({.rows = pass.found.rows,
+                          .columns = pass.columns,
+                          .depth = past.value_width,
+                          .a = pass.values,
+                          .a_row = value_wide,
+                          .a_step = 1,
+                          .b = room.slope_columns,
+                          .b_row = kTileSide,
+                          .out = room.ds,
+                          .out_row = kTileSide});
+      pass.drop(room.ds);
+      weigh<M>(pass.scores, room.ds, pass.found.rows, pass.columns, log_sum, delta);
+      add_gradients(pass, room);
+    });
+    for (int64_t i = 0; i < tile.rows; ++i) {
+      T* const row = task.dq.data + (tile.first + i) * task.dq.row;
+      for (int64_t c = 0; c < past.width; ++c) row[c] = past.scale * room.dq[i * wide + c];
+    }
+  }
+
+  // Of a tile of keys: dk = ds q^T and dv = p g^T are written, dq += ds^T K stays.
+  template <class M>
+  [[gnu::always_inline]] void add_gradients(const Pass<M, T>& pass, const Room& room) const {
+    const auto& past = task.past;
+    const int64_t rows = pass.found.rows, wide = pass.wide, value_wide = pass.value_wide;
+    const T* weights = pass.scores;
+    if (past.key) {
+      std::copy(pass.scores, pass.scores + rows * kTileSide, room.dropped);
+      pass.drop(room.dropped);
+      weights = room.dropped;
+    }
+    const TileProduct<T> to_keys = {.rows = rows,
+                                    .columns = past.width,
+                                    .depth = pass.tile.rows,
+                                    .a = room.ds,
+                                    .a_row = kTileSide,
+                                    .a_step = 1,
+                                    .b = room.queries,
+                                    .b_row = wide,
+                                    .out = room.dk,
+                                    .out_row = wide};
+    auto to_values = to_keys, to_queries = to_keys;
+    to_values.columns = past.value_width;
+    to_values.a = weights;
+    to_values.b = room.slopes;
+    to_values.out = room.dv;
+    to_values.b_row = to_values.out_row = value_wide;
+    to_queries.rows = pass.tile.rows;
+    to_queries.depth = rows;
+    to_queries.a_row = 1;
+    to_queries.a_step = kTileSide;
+    to_queries.b = pass.keys;
+    to_queries.out = room.dq;
+    to_queries.add = true;
+    tile_product<M, T>(to_keys);
+    tile_product<M, T>(to_values);
+    tile_product<M, T>(to_queries);
+    for (int64_t j = 0; j < rows; ++j) {
+      add_row(room.dk + j * wide, past.scale, past.width, task.dk, pass.found.token[j]);
+      add_row(room.dv + j * value_wide, T(1), past.value_width, task.dv, pass.found.token[j]);
+    }
+    if (task.dbias)
+      pass.sight.each_bias(
+          pass.found, [&](int64_t pair, int64_t number)
+                          __attribute__((always_inline)) { task.dbias[number] += room.ds[pair]; });
+  }
+
+  [[gnu::always_inline]] static void add_row(const T* from, T factor, int64_t width,
+                                             const Rows<T>& to, int64_t token) {
+    T* const row = to.data + token * to.row;
+    for (int64_t c = 0; c < width; ++c) row[c] += factor * from[c];
+  }
+
+  // The logarithms of the sums, infinite where nothing was seen, and delta = out . dout - dlog_sum.
+  [[gnu::always_inline]] void sums_of(const QueryTile& tile, const T* slopes, int64_t stride,
+                                      T* log_sum, T* delta) const {
+    const auto& past = task.past;
+    std::fill(log_sum, log_sum + kTileSide, kInfinity<T>);
+    std::fill(delta, delta + kTileSide, T(0));
+    if (past.rectified) return;
+    for (int64_t i = 0; i < tile.rows; ++i) {
+      const int64_t n = tile.first + i;
+      const T* const out = past.out.data + n * past.out.row;
+      if (past.log_sum[n] != -kInfinity<T>) log_sum[i] = past.log_sum[n];
+      for (int64_t c = 0; c < past.value_width; ++c) delta[i] += out[c] * slopes[i * stride + c];
+      if (task.dlog_sum) delta[i] -= task.dlog_sum[n];
+    }
+  }
+
+  // Scores become weights, and their gradients those of the scores.
+  template <class M>
+  [[gnu::always_inline]] void weigh(T* scores, T* slopes, int64_t rows, int64_t columns,
+                                    const T* log_sum, const T* delta) const {
+    using V = Vector<M, T>;
+    for (int64_t c = 0; c < columns; c += kLanes<M, T>) {
+      V shift, mean;
+      load(shift, log_sum + c);
+      load(mean, delta + c);
+      for (int64_t j = 0; j < rows; ++j) {
+        T *const score = scores + j * kTileSide + c, *const slope = slopes + j * kTileSide + c;
+        V weight, d;
+        load(weight, score);
+        load(d, slope);
+        if (task.past.rectified) {
+          d = weight > 0 ? d : V{};
+          weight = weight > 0 ? weight : V{};
+        } else {
+          weight -= shift;
+          exponentiate<M, T>(weight);
+          d = weight * (d - mean);
+        }
+        store(weight, score);
+        store(d, slope);
+      }
+    }
+  }
+};
+
+}  // namespace
+
+template <class T>
+int64_t query_tiles(const TileAttention<T>& task) noexcept {
+  const int64_t blocks = (task.queries + task.query_block - 1) / task.query_block;
+  return blocks * ((task.query_block + kTileSide - 1) / kTileSide);
+}
+template <class T>
+void tile_attention(const TileAttention<T>& task, int64_t first, int64_t last) noexcept {
+  run_here(Forward<T>{task, first, last});
+}
+template <class T>
+void tile_attention_backward(const TileAttentionBackward<T>& task, int64_t first,
+                             int64_t last) noexcept {
+  run_here(Backward<T>{task, first, last});
+}
+
+template int64_t query_tiles(const TileAttention<float>& task) noexcept;
+template int64_t query_tiles(const TileAttention<double>& task) noexcept;
+template void tile_attention(const TileAttention<float>& task, int64_t first,
+                             int64_t last) noexcept;
+template void tile_attention(const TileAttention<double>& task, int64_t first,
+                             int64_t last) noexcept;
+template void tile_attention_backward(const TileAttentionBackward<float>& task, int64_t first,
+                                      int64_t last) noexcept;
+template void tile_attention_backward(const TileAttentionBackward<double>& task, int64_t first,
+                                      int64_t last) noexcept;
+
+}  // namespace longbow::kernels

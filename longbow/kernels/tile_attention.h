@@ -1,0 +1,53 @@
+#pragma once
+// Attention of one head over listed blocks of keys, on a CPU; ops/block_softmax.h defines it.
+#include <cstdint>
+
+#include "longbow/kernels/rows_of_head.h"
+
+namespace longbow::kernels {
+
+template <class T>
+struct TileAttention {
+  bool rectified;                                  // weights are max(score, 0), not a softmax
+  int64_t queries, keys;                           // N, M
+  int64_t width, value_width;                      // E, D
+  int64_t query_block, key_block;                  // tokens
+  int64_t listed;                                  // S blocks of keys for each block of queries
+  T scale;                                         // of scores
+  Rows<const T> q, k, v;                           // [N, E], [M, E], [M, D]
+  const int64_t* columns;                          // [U, S]; negative: none
+  int64_t back, ahead, first, apart;               // which keys a query sees, by position
+  const bool* keep;                                // [M], or null, as all that follow
+  const int64_t *query_positions, *key_positions;  // [N], [M]
+  const int64_t *query_groups, *key_groups;        // [N], [M]
+  const T* key_bias;                               // [M]
+  const T* bias;       // [U, query_block, S key_block], or [N, high - low + 1] where low <= high
+  int64_t low, high;   // distances key - query with a bias of their own
+  const int64_t* key;  // [2]: weights are dropped
+  uint64_t site;
+  double rate;
+  int64_t first_weight;  // number of this head's first weight among those of all heads
+  Rows<T> out;           // [N, D]
+  T* log_sum;            // [N], or null where rectified
+};
+
+// dq is written, dk, dv and dbias are added to.
+template <class T>
+struct TileAttentionBackward {
+  TileAttention<T> past;
+  Rows<const T> dout;
+  const T* dlog_sum;  // [N], or null
+  Rows<T> dq, dk, dv;
+  T* dbias;  // as bias, or null
+};
+
+// Queries are worked off in tiles; each call takes those from `first` to `last` - 1.
+template <class T>
+int64_t query_tiles(const TileAttention<T>& task) noexcept;
+template <class T>
+void tile_attention(const TileAttention<T>& task, int64_t first, int64_t last) noexcept;
+template <class T>
+void tile_attention_backward(const TileAttentionBackward<T>& task, int64_t first,
+                             int64_t last) noexcept;
+
+}  // namespace longbow::kernels

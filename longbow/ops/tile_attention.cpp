@@ -1,0 +1,202 @@
+#include "longbow/ops/tile_attention.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "longbow/kernels/tile_attention.h"
+#include "longbow/ops/head_parts.h"
+#include "longbow/ops/head_rows.h"
+#include "longbow/ops/philox_task.h"
+
+namespace longbow {
+namespace {
+
+using at::Tensor;
+
+// Without gaps, in the type of the kernel.
+Tensor dense(const Tensor& x, at::ScalarType type) {
+  return x.defined() ? x.to(type).contiguous() : x;
+}
+
+// The arguments as the kernel reads them.
+struct Read {
+  Tensor q, k, v;
+  const BlockRule& rule;
+  TileWeights weights;
+  Tensor columns, keep, query_positions, key_positions, query_groups, key_groups, key_bias, bias;
+  Tensor out, log_sum;
+
+  Read(const Tensor& given_q, const Tensor& given_k, const Tensor& given_v,
+       const Tensor& given_bias, const BlockRule& how, TileWeights kind)
+      : q(readable_rows(given_q)),
+        k(readable_rows(given_k)),
+        v(readable_rows(given_v)),
+        rule(how),
+        weights(kind),
+        columns(dense(how.pairs.columns, at::kLong)),
+        keep(dense(how.visibility.keep, at::kBool)),
+        query_positions(dense(how.visibility.query_positions, at::kLong)),
+        key_positions(dense(how.visibility.key_positions, at::kLong)),
+        query_groups(dense(how.visibility.query_groups, at::kLong)),
+        key_groups(dense(how.visibility.key_groups, at::kLong)),
+        key_bias(dense(how.visibility.key_bias, q.scalar_type())),
+        bias(dense(given_bias, q.scalar_type())) {
+    if (how.dropped.rate > 0) check_key(how.dropped.key, "block_softmax");
+  }
+
+  // Of a tile of queries, in vectors.
+  int64_t work() const {
+    return std::min<int64_t>(rule.pairs.query_block, 64) * rule.pairs.columns.size(3) *
+           rule.pairs.key_block * (q.size(3) + v.size(3)) / 16;
+  }
+
+  template <class T>
+  kernels::TileAttention<T> of(int64_t b, int64_t h) const {
+    const auto& seen = rule.visibility;
+    const auto& dropped = rule.dropped;
+    const int64_t blocks = rule.pairs.columns.size(2), listed = rule.pairs.columns.size(3);
+    return {.rectified = weights == TileWeights::relu,
+            .queries = q.size(2),
+            .keys = k.size(2),
+            .width = q.size(3),
+            .value_width = v.size(3),
+            .query_block = rule.pairs.query_block,
+            .key_block = rule.pairs.key_block,
+            .listed = listed,
+            .scale = static_cast<T>(rule.scale),
+            .q = rows_of<const T>(q, b, h),
+            .k = rows_of<const T>(k, b, h),
+            .v = rows_of<const T>(v, b, h),
+            .columns = data_of<int64_t>(columns, b, h),
+            .back = seen.back,
+            .ahead = seen.ahead,
+            .first = seen.first,
+            .apart = seen.apart,
+            .keep = data_of<bool>(keep, b, h),
+            .query_positions = data_of<int64_t>(query_positions, b, h),
+            .key_positions = data_of<int64_t>(key_positions, b, h),
+            .query_groups = data_of<int64_t>(query_groups, b, h),
+            .key_groups = data_of<int64_t>(key_groups, b, h),
+            .key_bias = data_of<T>(key_bias, b, h),
+            .bias = data_of<T>(bias, b, h),
+            .low = rule.distances.low,
+            .high = rule.distances.high,
+            .key = dropped.rate > 0 ? dropped.key.const_data_ptr<int64_t>() : nullptr,
+            .site = dropped.site,
+            .rate = dropped.rate,
+            .first_weight = (b * q.size(1) + h) * blocks * rule.pairs.query_block * listed *
+                            rule.pairs.key_block,
+            .out = rows_of<T>(out, b, h),
+            .log_sum = data_of<T>(log_sum, b, h)};
+  }
+};
+
+template <class T>
+void run(const Read& read) {
+  const int64_t tiles = kernels::query_tiles(read.of<T>(0, 0));
+  each_part(read.q, tiles, tiles, read.work(), [&](const HeadPart& p) {
+    kernels::tile_attention(read.of<T>(p.batch, p.head), p.first, p.last);
+  });
+}
+
+// Room for sums of gradients: several parts of a head must not write to the same.
+struct Sums {
+  Tensor all;  // [parts, B, H, M, D], or [B, H, M, D]
+  Sums(const Tensor& like, int64_t parts) {
+    if (parts == 1) {
+      all = like.zero_().unsqueeze(0);
+      return;
+    }
+    all =
+        at::zeros({parts, like.size(0), like.size(1), like.size(2), like.size(3)}, like.options());
+  }
+  void add_to(Tensor& like) const {
+    if (all.size(0) > 1) at::sum_out(like, all, {0});
+  }
+};
+
+struct Returned {
+  Tensor dout, dlog_sum, dq, dk, dv, dbias;
+};
+
+template <class T>
+void run_backward(const Read& read, Returned& d) {
+  const int64_t tiles = kernels::query_tiles(read.of<T>(0, 0)),
+                parts = parts_of_heads(read.q, tiles);
+  const Sums dk(d.dk, parts), dv(d.dv, parts);
+  each_part(read.q, parts, tiles, 2 * read.work(), [&](const HeadPart& p) {
+    const int64_t b = p.batch, h = p.head;
+    kernels::tile_attention_backward<T>({.past = read.of<T>(b, h),
+                                         .dout = rows_of<const T>(d.dout, b, h),
+                                         .dlog_sum = data_of<const T>(d.dlog_sum, b, h),
+                                         .dq = rows_of<T>(d.dq, b, h),
+                                         .dk = rows_of<T>(dk.all[p.part], b, h),
+                                         .dv = rows_of<T>(dv.all[p.part], b, h),
+                                         .dbias = data_of<T>(d.dbias, b, h)},
+                                        p.first, p.last);
+  });
+  dk.add_to(d.dk);
+  dv.add_to(d.dv);
+}
+
+Tensor room_for_bias(const Read& read) {
+  const auto &q = read.q, &columns = read.rule.pairs.columns;
+  const int64_t labels = read.rule.distances.count();
+  if (labels > 0) return at::zeros({q.size(0), q.size(1), q.size(2), labels}, q.options());
+  return at::zeros({q.size(0), q.size(1), columns.size(2), read.rule.pairs.query_block,
+                    columns.size(3) * read.rule.pairs.key_block},
+                   q.options());
+}
+
+}  // namespace
+
+bool has_tile_kernel(const Tensor& q, const Tensor& k, const Tensor& v) {
+  return q.is_cpu() && q.is_floating_point() && k.scalar_type() == q.scalar_type() &&
+         v.scalar_type() == q.scalar_type() && k.sizes().slice(0, 2) == q.sizes().slice(0, 2) &&
+         v.sizes().slice(0, 2) == q.sizes().slice(0, 2);
+}
+
+BlockPairs all_pairs(int64_t queries, int64_t keys) {
+  return {std::max<int64_t>(queries, 1), std::max<int64_t>(keys, 1),
+          at::zeros({1, 1, queries > 0 ? 1 : 0, 1}, at::kLong)};
+}
+
+std::tuple<Tensor, Tensor> tile_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                                          const Tensor& bias, const BlockRule& rule,
+                                          TileWeights weights) {
+  Read read(q, k, v, bias, rule, weights);
+  read.out = empty_rows(read.q, v.size(3));
+  if (weights == TileWeights::softmax)
+    read.log_sum = at::empty(q.sizes().slice(0, 3), read.q.options());
+  if (read.out.numel() > 0 || read.q.numel() > 0)
+    read.q.scalar_type() == at::kDouble ? run<double>(read) : run<float>(read);
+  return {read.out.to(v.scalar_type()), read.log_sum};
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor> tile_attention_backward(const BlockSoftmaxPast& past,
+                                                                   const BlockRule& rule,
+                                                                   TileWeights weights) {
+  Read read(past.q, past.k, past.v, past.bias, rule, weights);
+  if (weights == TileWeights::softmax) {
+    read.out = readable_rows(past.out);
+    read.log_sum = past.log_sum.contiguous();
+  } else {
+    read.out = read.q;  // not read
+  }
+  const auto beside = empty_beside(read.q, read.k, read.v);
+  Returned d = {.dout = readable_rows(past.dout),
+                .dlog_sum = past.dlog_sum.defined() ? past.dlog_sum.contiguous() : Tensor(),
+                .dq = beside.q,
+                .dk = beside.k,
+                .dv = beside.v,
+                .dbias = past.wants_bias ? room_for_bias(read) : Tensor()};
+  read.q.scalar_type() == at::kDouble ? run_backward<double>(read, d)
+                                      : run_backward<float>(read, d);
+  const auto& bias = past.bias;
+  return {d.dq.to(past.q.scalar_type()), d.dk.to(past.k.scalar_type()),
+          d.dv.to(past.v.scalar_type()),
+          past.wants_bias ? d.dbias.sum_to_size(bias.sizes()).to(bias.scalar_type()) : Tensor()};
+}
+
+}  // namespace longbow

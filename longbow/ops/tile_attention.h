@@ -1,0 +1,25 @@
+#pragma once
+// Attention in tiles of queries and keys on a CPU: what block_softmax, slot_softmax, pack_softmax
+// and pair_product do there. No scores are written to memory.
+#include <tuple>
+
+#include "longbow/ops/block_softmax_formula.h"
+
+namespace longbow {
+
+enum class TileWeights { softmax, relu };
+
+// Whether the kernels take these: on a CPU, as many sequences and heads of each.
+bool has_tile_kernel(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v);
+
+// As block_softmax_formula. With relu the weights are max(score, 0), and no sums are returned.
+std::tuple<at::Tensor, at::Tensor> tile_attention(const at::Tensor& q, const at::Tensor& k,
+                                                  const at::Tensor& v, const at::Tensor& bias,
+                                                  const BlockRule& rule, TileWeights weights);
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> tile_attention_backward(
+    const BlockSoftmaxPast& past, const BlockRule& rule, TileWeights weights);
+
+// All queries read all keys.
+BlockPairs all_pairs(int64_t queries, int64_t keys);
+
+}  // namespace longbow

@@ -1,0 +1,136 @@
+#include "longbow/ops/tile_attention.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "longbow/ops/pair_product_formula.h"
+#include "tests/support/tensor.h"
+
+namespace longbow {
+namespace {
+
+using at::Tensor;
+
+struct Problem {
+  int64_t queries, keys, width, value_width;
+  BlockRule rule;
+  Tensor bias = {};
+};
+
+Tensor numbers(at::IntArrayRef shape, int64_t below, uint64_t seed) {
+  return random_normal(shape, seed).mul(100).to(at::kLong).remainder(below);
+}
+
+// Some blocks, among them none.
+Tensor columns(int64_t batch, int64_t heads, int64_t rows, int64_t listed, int64_t blocks) {
+  return numbers({batch, heads, rows, listed}, blocks + 1, 9) - 1;
+}
+
+void expect_the_formula(const Problem& p, at::ScalarType type, const std::string& what) {
+  SCOPED_TRACE(what);
+  const auto made = [&](int64_t tokens, int64_t width, uint64_t seed) {
+    return random_normal({2, tokens, 3, width}, seed).transpose(1, 2).to(type);
+  };
+  const auto q = made(p.queries, p.width, 1), k = made(p.keys, p.width, 2),
+             v = made(p.keys, p.value_width, 3), dout = made(p.queries, p.value_width, 4);
+  const auto dlog_sum = random_normal({2, 3, p.queries}, 5).to(type);
+  const auto bias = p.bias.defined() ? p.bias.to(type) : p.bias;
+  const bool wants_bias = bias.defined();
+  const auto near = tolerance(type);
+  const auto [want, want_sums] = block_softmax_formula(q, k, v, bias, p.rule);
+  const auto [got, sums] = tile_attention(q, k, v, bias, p.rule, TileWeights::softmax);
+  EXPECT_NEAR_TENSOR(got, want, near);
+  EXPECT_TRUE(at::equal(sums.isneginf(), want_sums.isneginf()));
+  const auto hidden = want_sums.isneginf();
+  EXPECT_NEAR_TENSOR(sums.masked_fill(hidden, 0), want_sums.masked_fill(hidden, 0), near);
+  const BlockSoftmaxPast past = {q, k, v, bias, want, want_sums, dout, dlog_sum, wants_bias};
+  const auto [dq, dk, dv, dbias] = tile_attention_backward(past, p.rule, TileWeights::softmax);
+  const auto [wq, wk, wv, wbias] = block_softmax_formula_backward(past, p.rule);
+  EXPECT_NEAR_TENSOR(dq, wq, near);
+  EXPECT_NEAR_TENSOR(dk, wk, near);
+  EXPECT_NEAR_TENSOR(dv, wv, near);
+  if (wants_bias) EXPECT_NEAR_TENSOR(dbias, wbias, near);
+}
+
+// More than one tile of each, blocks that are no multiple of a tile, channels of no whole vector.
+TEST(TileAttention, IsTheFormulaOfBlockSoftmax) {
+  for (const auto type : {at::kDouble, at::kFloat}) {
+    Problem p = {150, 170, 5, 21, {.pairs = {70, 33, columns(2, 1, 3, 4, 6)}}};
+    expect_the_formula(p, type, "listed blocks");
+    p.rule.scale = 0.37;
+    p.rule.visibility = {
+        .back = 40, .ahead = 11, .first = 3, .apart = 2, .keep = numbers({2, 1, p.keys}, 4, 6) > 0};
+    expect_the_formula(p, type, "by position");
+    p.rule.visibility.query_positions = numbers({1, 3, p.queries}, 90, 7);
+    p.rule.visibility.key_positions = numbers({2, 1, p.keys}, 90, 8);
+    p.rule.visibility.query_groups = numbers({2, 1, p.queries}, 2, 9);
+    p.rule.visibility.key_groups = numbers({1, 3, p.keys}, 2, 10);
+    p.rule.visibility.key_bias = random_normal({1, 3, p.keys}, 11);
+    p.bias = random_normal({1, 3, 3, 70, 4 * 33}, 12);
+    expect_the_formula(p, type, "with everything");
+    p.rule.distances = {-7, 20};
+    p.bias = random_normal({2, 1, p.queries, 28}, 13);
+    expect_the_formula(p, type, "a bias by distance");
+    p.rule.dropped = {at::tensor({3, 4}, at::kLong), 77, 0.3};
+    expect_the_formula(p, type, "weights that are dropped");
+  }
+}
+
+TEST(TileAttention, AllPairsAreOneBlock) {
+  Problem p = {130, 200, 64, 64, {.pairs = all_pairs(130, 200), .scale = 0.125}};
+  for (const auto type : {at::kDouble, at::kFloat}) {
+    p.rule.visibility = {};
+    expect_the_formula(p, type, "all");
+    p.rule.visibility.ahead = 70;
+    expect_the_formula(p, type, "causal");
+  }
+}
+
+TEST(TileAttention, RowsOfOneHeadAreSharedOutToo) {
+  const auto q = random_normal({1, 1, 300, 16}, 1), k = random_normal({1, 1, 260, 16}, 2),
+             v = random_normal({1, 1, 260, 16}, 3), dout = random_normal({1, 1, 300, 16}, 4);
+  const BlockRule rule = {.pairs = all_pairs(300, 260)};
+  const auto [out, sums] = block_softmax_formula(q, k, v, {}, rule);
+  const BlockSoftmaxPast past = {q, k, v, {}, out, sums, dout, {}, false};
+  const auto [dq, dk, dv, none] = tile_attention_backward(past, rule, TileWeights::softmax);
+  const auto [wq, wk, wv, also_none] = block_softmax_formula_backward(past, rule);
+  EXPECT_NEAR_TENSOR(dq, wq, tolerance(at::kDouble));
+  EXPECT_NEAR_TENSOR(dk, wk, tolerance(at::kDouble));
+  EXPECT_NEAR_TENSOR(dv, wv, tolerance(at::kDouble));
+}
+
+TEST(TileAttention, WeightsMayBeRectifiedScores) {
+  const auto q = random_normal({2, 3, 90, 7}, 1), k = random_normal({2, 3, 80, 7}, 2),
+             v = random_normal({2, 3, 80, 5}, 3), dout = random_normal({2, 3, 90, 5}, 4);
+  const auto keep = numbers({2, 80}, 4, 5) > 0;
+  const BlockRule rule = {.pairs = all_pairs(90, 80),
+                          .visibility = {.ahead = -10, .keep = keep.unsqueeze(1)},
+                          .scale = 0.3};
+  const auto [want, none] = pair_product_by_aten(q, k, v, keep, true, 0.3, {});
+  const auto [got, sums] = tile_attention(q, k, v, {}, rule, TileWeights::relu);
+  EXPECT_NEAR_TENSOR(got, want, tolerance(at::kDouble));
+  EXPECT_FALSE(sums.defined());
+  const auto [dq, dk, dv, no_bias] =
+      tile_attention_backward({q, k, v, {}, {}, {}, dout, {}, false}, rule, TileWeights::relu);
+  const auto [wq, wk, wv] =
+      pair_product_backward_by_aten(dout, q, k, v, keep, true, 0.3, {}, none, none);
+  EXPECT_NEAR_TENSOR(dq, wq, tolerance(at::kDouble));
+  EXPECT_NEAR_TENSOR(dk, wk, tolerance(at::kDouble));
+  EXPECT_NEAR_TENSOR(dv, wv, tolerance(at::kDouble));
+}
+
+TEST(TileAttention, HalfTypesAreAddedUpInFloat32) {
+  const auto q = random_normal({1, 2, 70, 8}, 1).to(at::kBFloat16),
+             k = random_normal({1, 2, 90, 8}, 2).to(at::kBFloat16),
+             v = random_normal({1, 2, 90, 8}, 3).to(at::kBFloat16);
+  const BlockRule rule = {.pairs = all_pairs(70, 90)};
+  const auto [out, sums] = tile_attention(q, k, v, {}, rule, TileWeights::softmax);
+  const auto wide = [](const Tensor& x) { return x.to(at::kFloat); };
+  const auto [want, want_sums] = block_softmax_formula(wide(q), wide(k), wide(v), {}, rule);
+  EXPECT_EQ(out.scalar_type(), at::kBFloat16);
+  EXPECT_NEAR_TENSOR(wide(out), want.to(at::kBFloat16).to(at::kFloat), (Tolerance{1e-6, 8e-3}));
+  EXPECT_NEAR_TENSOR(sums, want_sums, tolerance(at::kFloat));
+}
+
+}  // namespace
+}  // namespace longbow
