@@ -61,7 +61,10 @@ class LinearAttention : public AttentionImpl {
   Tensor attend(const Heads& heads, Context& context) override {
     if (const auto how = as_product(context);
         how && has_feature_kernel(heads.q, heads.k, heads.v, *how)) {
-      const auto o = feature_product(heads.q, heads.k, heads.v, *how);
+      // Sums that nothing is divided by leave the range of float16.
+      const bool widened = !how->normalised && heads.q.is_cpu();
+      const auto in = [&](const Tensor& x) { return widened ? x.to(wide(x)) : x; };
+      const auto o = feature_product(in(heads.q), in(heads.k), in(heads.v), *how);
       return how->normalised ? dropped(o, context) : normalised({o, {}}, heads, context);
     }
     const auto q = query_features(heads), k = key_features(heads, context);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "longbow/ops/differentiable.h"
+#include "longbow/ops/feature_attention.h"
 #include "longbow/ops/gradient.h"
 
 namespace longbow {
@@ -26,6 +27,27 @@ Three backward_on_meta(const Tensor&, const Tensor& q, const Tensor& k, const Te
                        const Tensor&, const Tensor&, const Maybe&, const Maybe&, const Maybe&, bool,
                        at::IntArrayRef, at::ArrayRef<double>) {
   return {at::empty_like(q), at::empty_like(k), at::empty_like(v)};
+}
+
+Three on_cpu(const Tensor& q, const Tensor& k, const Tensor& v, const Maybe& keep,
+             const Maybe& query_turns, const Maybe& key_turns, bool causal, at::IntArrayRef maps,
+             at::ArrayRef<double> bounds) {
+  if (causal || !has_feature_tiles(q, k, v))
+    return feature_product_by_aten(q, k, v, keep, query_turns, key_turns, causal, maps, bounds);
+  return feature_attention(q, k, v,
+                           feature_product_of(keep, query_turns, key_turns, causal, maps, bounds));
+}
+Three backward_on_cpu(const Tensor& g, const Tensor& q, const Tensor& k, const Tensor& v,
+                      const Tensor& inverse, const Tensor& sums, const Maybe& keep,
+                      const Maybe& query_turns, const Maybe& key_turns, bool causal,
+                      at::IntArrayRef maps, at::ArrayRef<double> bounds) {
+  if (causal || !has_feature_tiles(q, k, v))
+    return feature_product_backward_by_aten(g, q, k, v, inverse, sums, keep, query_turns, key_turns,
+                                            causal, maps, bounds);
+  const auto [dq, dk, dv] = feature_attention_backward(
+      g, q, k, v, inverse, sums,
+      feature_product_of(keep, query_turns, key_turns, causal, maps, bounds));
+  return {dq, dk, dv};
 }
 
 // An option as the dispatcher takes it.
@@ -122,8 +144,8 @@ TORCH_LIBRARY_FRAGMENT(longbow, m) {
       "float[] bounds) -> (Tensor dq, Tensor dk, Tensor dv)");
 }
 TORCH_LIBRARY_IMPL(longbow, CPU, m) {
-  m.impl("feature_product", feature_product_by_aten);
-  m.impl("feature_product_backward", feature_product_backward_by_aten);
+  m.impl("feature_product", on_cpu);
+  m.impl("feature_product_backward", backward_on_cpu);
 }
 TORCH_LIBRARY_IMPL(longbow, Meta, m) {
   m.impl("feature_product", on_meta);
@@ -150,6 +172,7 @@ WeightedSums feature_product_sums(const Tensor& q, const Tensor& k, const Tensor
 
 bool has_feature_kernel(const Tensor& q, const Tensor& k, const Tensor& v,
                         const FeatureProduct& how) {
+  if (q.is_cpu()) return !how.causal && has_feature_tiles(q, k, v);
   for (const auto& x : {q, k, v})
     if (!x.is_cuda() || x.scalar_type() != at::kBFloat16 || x.numel() == 0) return false;
   constexpr int64_t kMostHeads = 65535;  // of all sequences

@@ -19,9 +19,9 @@ struct WeightedSums {
 WeightedSums feature_product_sums(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                   FeatureProduct how);
 
-// Whether kernels do it that write no features to memory: on a GPU, in bfloat16, for heads of up to
-// 128 channels, or for up to 256 features that are given (128 if causal) and 64 channels of values.
-// Elsewhere it has no advantage.
+// Whether kernels do it that write no features to memory: on a CPU, where it is not causal; on a
+// GPU, in bfloat16, for heads of up to 128 channels, or for up to 256 features that are given (128
+// if causal) and 64 channels of values. Elsewhere it has no advantage.
 bool has_feature_kernel(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                         const FeatureProduct& how);
 

@@ -4,6 +4,7 @@
 #include <torch/library.h>
 
 #include "longbow/ops/differentiable.h"
+#include "longbow/ops/feature_attention.h"
 #include "longbow/ops/gradient.h"
 #include "longbow/ops/random_product_task.h"
 
@@ -41,6 +42,31 @@ RandomBackward random_product_backward_by_aten(const Tensor& g, const Tensor& q,
 }
 
 namespace {
+
+bool has_tiles(const Tensor& q, const Tensor& k, const Tensor& v, const Maybe& least, int64_t map,
+               bool causal) {
+  return has_feature_tiles(q, k, v) && !causal && !least &&
+         static_cast<RandomMap>(map) == RandomMap::exponential;
+}
+RandomForward on_cpu(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& omega,
+                     const Maybe& sigma, const Maybe& keep, const Maybe& least, int64_t map,
+                     bool causal, double scale) {
+  if (!has_tiles(q, k, v, least, map, causal))
+    return random_product_by_aten(q, k, v, omega, sigma, keep, least, map, causal, scale);
+  return random_attention(q, k, v,
+                          random_product_of(omega, sigma, keep, least, map, causal, scale));
+}
+RandomBackward backward_on_cpu(const Tensor& g, const Tensor& q, const Tensor& k, const Tensor& v,
+                               const Tensor& omega, const Maybe& sigma, const Maybe& keep,
+                               const Maybe& least, const Tensor& kept, int64_t map, bool causal,
+                               double scale) {
+  if (!has_tiles(q, k, v, least, map, causal))
+    return random_product_backward_by_aten(g, q, k, v, omega, sigma, keep, least, kept, map, causal,
+                                           scale);
+  const auto [dq, dk, dv] = random_attention_backward(
+      g, q, k, v, kept, random_product_of(omega, sigma, keep, least, map, causal, scale));
+  return {dq, dk, dv, at::empty({0}, g.options())};
+}
 
 RandomForward on_meta(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& omega,
                       const Maybe& sigma, const Maybe& keep, const Maybe& least, int64_t map,
@@ -132,8 +158,8 @@ TORCH_LIBRARY_FRAGMENT(longbow, m) {
       "(Tensor dq, Tensor dk, Tensor dv, Tensor dsigma)");
 }
 TORCH_LIBRARY_IMPL(longbow, CPU, m) {
-  m.impl("random_product", random_product_by_aten);
-  m.impl("random_product_backward", random_product_backward_by_aten);
+  m.impl("random_product", on_cpu);
+  m.impl("random_product_backward", backward_on_cpu);
 }
 TORCH_LIBRARY_IMPL(longbow, Meta, m) {
   m.impl("random_product", on_meta);
@@ -152,6 +178,7 @@ Tensor random_product(const Tensor& q, const Tensor& k, const Tensor& v, const R
 
 bool has_random_kernel(const Tensor& q, const Tensor& k, const Tensor& v, RandomMap map,
                        int64_t projections, bool causal) {
+  if (q.is_cpu()) return !causal && map == RandomMap::exponential && has_feature_tiles(q, k, v);
   for (const auto& x : {q, k, v})
     if (!x.is_cuda() || x.scalar_type() != at::kBFloat16 || x.numel() == 0) return false;
   constexpr int64_t kMostHeads = 65535;  // of all sequences

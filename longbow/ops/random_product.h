@@ -12,7 +12,8 @@ namespace longbow {
 at::Tensor random_product(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                           const RandomProduct& how);
 
-// Whether kernels do it that write no features to memory: on a GPU, in bfloat16, for heads of up to
+// Whether kernels do it that write no features to memory: on a CPU, where it is not causal and the
+// map exponential; on a GPU, in bfloat16, for heads of up to
 // 64 channels and so many projections that they stay on chip. Elsewhere it has no advantage.
 bool has_random_kernel(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, RandomMap map,
                        int64_t projections, bool causal);

@@ -35,7 +35,8 @@ Tensor without_padding(const Tensor& key_features, const Tensor& keep) {
   return key_features.masked_fill(keep.logical_not().unsqueeze(1).unsqueeze(-1), 0);
 }
 
-FeatureSums feature_sums(const Tensor& q, const Tensor& k, const Tensor& v, bool causal) {
+FeatureSums feature_sums(const Tensor& q, const Tensor& k, const Tensor& given, bool causal) {
+  const auto v = given.is_cpu() ? given.to(k.scalar_type()) : given;
   const bool few = few_keys(q, k, v);
   if (const FeatureProduct how = {.causal = causal}; !few && has_feature_kernel(q, k, v, how)) {
     const auto [values, weights] = feature_product_sums(q, k, v, how);
