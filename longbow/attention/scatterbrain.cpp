@@ -17,7 +17,10 @@
 #include "longbow/nn/features/positive_features.h"
 #include "longbow/nn/features/random_features.h"
 #include "longbow/nn/softmax/band.h"
+#include "longbow/nn/softmax/blocks.h"
 #include "longbow/nn/softmax/softmax.h"
+#include "longbow/ops/block_product.h"
+#include "longbow/ops/exponential_features.h"
 
 namespace longbow {
 namespace {
@@ -84,6 +87,8 @@ class Scatterbrain : public AttentionImpl {
   }
 
   Tensor attend(const Heads& heads, Context& context) override {
+    if (!hashes_ && config_.window > 0 && !context.mask.causal && heads.q.is_cpu())
+      return by_windows(heads, context);
     const auto logs = without_padded_logs(logs_of(heads.k), context.mask.keep);
     const auto far = positive_sums(logs_of(heads.q), logs, heads.v, context.mask.causal);
     const auto queries = side_by_side(heads, far), keys = side_by_side(heads, logs);
@@ -127,6 +132,29 @@ class Scatterbrain : public AttentionImpl {
     return {heads.q, rows, rows.narrow(-1, 0, 0), heads.x, heads.source};
   }
 
+  // All keys see each other and kernels read windows: features of the window are a product of their
+  // own, and its exact weights a softmax with the logarithm of its sum.
+  Tensor by_windows(const Heads& given, Context& context) const {
+    const auto in = [&](const Tensor& x) { return x.to(wide(x)); };
+    const Heads heads = {in(given.q), in(given.k), in(given.v), given.x, given.source};
+    const auto& keep = context.mask.keep;
+    const auto omega = mirrored_ ? at::cat({*omega_, -*omega_}, 1) : *omega_;
+    const double quarter = std::sqrt(scale_);
+    const auto [q, query_peak] = exponential_features(heads.q, omega, quarter, {}, Peak::token);
+    const auto [k, key_peak] = exponential_features(heads.k, omega, quarter, keep, Peak::head);
+    const auto far = feature_sums(q, k, heads.v, false);
+    const auto [pairs, seen] = window_of(heads, back(), ahead(false), keep);
+    const auto values = at::constant_pad_nd(heads.v, {0, 1}, 1);
+    const auto rest =
+        at::cat({far.values, far.weights}, -1) - block_product(q, k, values, pairs, seen);
+    const auto near = read_blocks(heads.q, heads.k, heads.v, pairs, seen,
+                                  {config_.dropout, is_training(), path_}, context, {}, {}, scale_);
+    const auto peak = query_peak + key_peak - std::log(static_cast<double>(features_));
+    const auto c = at::maximum(peak, near.log_sum.detach());
+    const auto exact = (near.log_sum - c).exp() * at::constant_pad_nd(near.mean, {0, 1}, 1);
+    return divided(rest * (peak - c).exp() + exact, given);
+  }
+
   Tensor logs_of(const Tensor& x) const { return log_features(x, *omega_, mirrored_); }
 
   // What nearby() reads of a query and of a key, float32 at least.
@@ -163,7 +191,7 @@ class Scatterbrain : public AttentionImpl {
   // relative to exp(c).
   Tensor joined(const PositiveSums& far, const std::vector<Tensor>& parts,
                 const Heads& heads) const {
-    const int64_t d = width_, sums = d + 1;
+    const int64_t sums = width_ + 1;
     const auto peak = far.query_peak + far.key_peak;
     auto rest = at::cat({far.sums.values, far.sums.weights}, -1), c = peak;
     for (const auto& part : parts) {
@@ -173,6 +201,10 @@ class Scatterbrain : public AttentionImpl {
     auto all = rest * (peak - c).exp();
     for (const auto& part : parts)
       all = all + part.narrow(-1, 0, sums) * (part.narrow(-1, 2 * sums, 1) - c).exp();
+    return divided(all, heads);
+  }
+  Tensor divided(const Tensor& all, const Heads& heads) const {
+    const int64_t d = width_;
     const double least =
         all.scalar_type() == at::kDouble ? 1e-14 : 1e-6;  // above what rounding leaves
     return (all.narrow(-1, 0, d) / all.narrow(-1, d, 1).clamp_min(least)).to(heads.v.scalar_type());

@@ -6,9 +6,12 @@
 
 namespace longbow::kernels {
 
+// What a query gives to a key: a share of 1, max(score, 0), or the score as it is.
+enum class TileWeights { softmax, relu, score };
+
 template <class T>
 struct TileAttention {
-  bool rectified;                                  // weights are max(score, 0), not a softmax
+  TileWeights weights;
   int64_t queries, keys;                           // N, M
   int64_t width, value_width;                      // E, D
   int64_t query_block, key_block;                  // tokens
@@ -28,7 +31,7 @@ struct TileAttention {
   double rate;
   int64_t first_weight;  // number of this head's first weight among those of all heads
   Rows<T> out;           // [N, D]
-  T* log_sum;            // [N], or null where rectified
+  T* log_sum;            // [N], or null where there is no softmax
 };
 
 // dq is written, dk, dv and dbias are added to.

@@ -3,16 +3,17 @@
 // and pair_product do there. No scores are written to memory.
 #include <tuple>
 
+#include "longbow/kernels/tile_attention.h"
 #include "longbow/ops/block_softmax_formula.h"
 
 namespace longbow {
 
-enum class TileWeights { softmax, relu };
+using kernels::TileWeights;
 
 // Whether the kernels take these: on a CPU, as many sequences and heads of each.
 bool has_tile_kernel(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v);
 
-// As block_softmax_formula. With relu the weights are max(score, 0), and no sums are returned.
+// As block_softmax_formula. Where the weights are no softmax, no sums are returned.
 std::tuple<at::Tensor, at::Tensor> tile_attention(const at::Tensor& q, const at::Tensor& k,
                                                   const at::Tensor& v, const at::Tensor& bias,
                                                   const BlockRule& rule, TileWeights weights);

@@ -30,6 +30,7 @@ struct KeyTile {
   int64_t rows = 0;
   int64_t token[kTileSide], place[kTileSide], position[kTileSide];
   int64_t least = 0, largest = 0;  // positions
+  bool consecutive = true;         // each token is the next of the one before it
 };
 
 // What a tile of queries sees. Scores lie with a row for each key and a column for each query.
@@ -51,6 +52,7 @@ class Sight {
   // The keys at places begin …; none where the queries can see none of them.
   void find(int64_t begin, KeyTile& keys) const {
     keys.rows = 0;
+    keys.consecutive = true;
     const int64_t end = std::min(begin + kTileSide, places());
     const int64_t* columns = task_.columns + tile_.block * task_.listed;
     int64_t listed = begin / task_.key_block, offset = begin % task_.key_block;
@@ -59,6 +61,7 @@ class Sight {
       const bool there = columns[listed] >= 0 && token < task_.keys;
       if (++offset == task_.key_block) ++listed, offset = 0;
       if (!there || (task_.keep && !task_.keep[token])) continue;
+      keys.consecutive &= keys.rows == 0 || token == keys.token[keys.rows - 1] + 1;
       keys.token[keys.rows] = token;
       keys.place[keys.rows] = place;
       keys.position[keys.rows++] = task_.key_positions ? task_.key_positions[token] : token;

@@ -17,6 +17,7 @@ namespace {
 
 template <class T>
 constexpr T kInfinity = std::numeric_limits<T>::infinity();
+constexpr int64_t kFewQueries = 16;  // of a tile
 
 // The factors of weights: 0 where one is dropped, 1 / (1 - rate) where it stays.
 template <class T>
@@ -45,7 +46,9 @@ struct Pass {
   const Sight<T> sight;
   const int64_t columns, wide, value_wide;  // queries, E and D in whole vectors
   KeyTile found;
-  T *queries, *keys, *values, *scores, *factors;  // [E, 64], [64, E], [64, D], [64, 64], [64, 64]
+  T *queries, *scores, *factors;  // [E, 64], [64, 64], [64, 64]
+  T *key_room, *value_room;       // [64, E], [64, D]
+  Rows<const T> keys, values;     // there, or where they stand
 
   [[gnu::always_inline]] Pass(const TileAttention<T>& given, const QueryTile& queries_tile,
                               TileRoom<T>& room)
@@ -56,10 +59,10 @@ struct Pass {
         wide(padded<T>(given.width)),
         value_wide(padded<T>(given.value_width)),
         queries(room.take(wide * kTileSide)),
-        keys(room.take(kTileSide * wide)),
-        values(room.take(kTileSide * value_wide)),
         scores(room.take(kTileSide * kTileSide)),
-        factors(room.take(kTileSide * kTileSide)) {
+        factors(room.take(kTileSide * kTileSide)),
+        key_room(room.take(kTileSide * wide)),
+        value_room(room.take(kTileSide * value_wide)) {
     transpose_rows<M, T>(task.q.data + tile.first * task.q.row, task.q.row, tile.rows, task.width,
                          task.scale, queries, kTileSide);
   }
@@ -72,16 +75,13 @@ struct Pass {
     for (int64_t begin = 0; begin < sight.places(); begin += kTileSide) {
       sight.find(begin, found);
       if (found.rows == 0) continue;
-      const auto token = [&](int64_t i) __attribute__((always_inline)) {
-        return found.token[i];
-      };
-      gather_rows(task.k.data, task.k.row, found.rows, task.width, token, keys, wide);
-      gather_rows(task.v.data, task.v.row, found.rows, task.value_width, token, values, value_wide);
+      keys = together(task.k, task.width, key_room);
+      values = together(task.v, task.value_width, value_room);
       tile_product<M, T>({.rows = found.rows,
                           .columns = columns,
                           .depth = task.width,
-                          .a = keys,
-                          .a_row = wide,
+                          .a = keys.data,
+                          .a_row = keys.row,
                           .a_step = 1,
                           .b = queries,
                           .b_row = kTileSide,
@@ -91,6 +91,18 @@ struct Pass {
       if (task.key) draw_factors(task, sight, tile, found, factors);
       body();
     }
+  }
+  // The rows of a tile beside each other; for few queries it does not pay to copy rows that stand
+  // one behind the other.
+  [[gnu::always_inline]] Rows<const T> together(const Rows<const T>& rows, int64_t width,
+                                                T* room_for) const {
+    if (tile.rows <= kFewQueries && found.consecutive && padded<T>(width) == width)
+      return {rows.data + found.token[0] * rows.row, rows.row};
+    const auto token = [&](int64_t i) __attribute__((always_inline)) {
+      return found.token[i];
+    };
+    gather_rows(rows.data, rows.row, found.rows, width, token, room_for, padded<T>(width));
+    return {room_for, padded<T>(width)};
   }
   // x_ji *= factor_ji.
   [[gnu::always_inline]] void drop(T* x) const {
@@ -140,11 +152,29 @@ struct Totals {
   }
 };
 
-template <class T>
-[[gnu::always_inline]] inline void rectify(T* scores, int64_t rows, int64_t columns) {
-  for (int64_t j = 0; j < rows; ++j)
-    for (int64_t i = 0; i < columns; ++i)
-      scores[j * kTileSide + i] = scores[j * kTileSide + i] > 0 ? scores[j * kTileSide + i] : T(0);
+template <class M, class T>
+[[gnu::always_inline]] inline T dot(const T* a, const T* b, int64_t count) {
+  Vector<M, T> sum = {}, x, y;
+  int64_t i = 0;
+  for (; i + kLanes<M, T> <= count; i += kLanes<M, T>) {
+    load(x, a + i);
+    load(y, b + i);
+    sum += x * y;
+  }
+  T lanes[kLanes<M, T>], total = 0;
+  store(sum, lanes);
+  for (const T lane : lanes) total += lane;
+  for (; i < count; ++i) total += a[i] * b[i];
+  return total;
+}
+
+// A score as a weight, without a softmax; that of a pair that does not see each other, which is
+// -infinity, as 0.
+template <class M, class T>
+[[gnu::always_inline]] inline void weigh_score(Vector<M, T>& score, TileWeights weights) {
+  using V = Vector<M, T>;
+  const T floor = weights == TileWeights::relu ? T(0) : -kInfinity<T>;
+  score = score > floor ? score : V{};
 }
 
 template <class T>
@@ -164,6 +194,17 @@ struct Forward {
 
  private:
   template <class M>
+  [[gnu::always_inline]] void weigh_scores(const Pass<M, T>& pass) const {
+    for (int64_t j = 0; j < pass.found.rows; ++j)
+      for (int64_t c = 0; c < pass.columns; c += kLanes<M, T>) {
+        Vector<M, T> score;
+        load(score, pass.scores + j * kTileSide + c);
+        weigh_score<M, T>(score, task.weights);
+        store(score, pass.scores + j * kTileSide + c);
+      }
+  }
+
+  template <class M>
   [[gnu::always_inline]] void attend(const QueryTile& tile, TileRoom<T>& room) const {
     Pass<M, T> pass(task, tile, room);
     const int64_t wide = pass.value_wide;
@@ -171,8 +212,8 @@ struct Forward {
     std::fill(sums, sums + tile.rows * wide, T(0));
     Totals<M, T> totals;
     pass.each_tile([&]() __attribute__((always_inline)) {
-      if (task.rectified) {
-        rectify(pass.scores, pass.found.rows, pass.columns);
+      if (task.weights != TileWeights::softmax) {
+        weigh_scores(pass);
       } else {
         totals.weigh(pass.scores, pass.found.rows, pass.columns);
         for (int64_t i = 0; i < tile.rows; ++i)
@@ -185,15 +226,16 @@ struct Forward {
                           .a = pass.scores,
                           .a_row = 1,
                           .a_step = kTileSide,
-                          .b = pass.values,
-                          .b_row = wide,
+                          .b = pass.values.data,
+                          .b_row = pass.values.row,
                           .out = sums,
                           .out_row = wide,
                           .add = true});
     });
     for (int64_t i = 0; i < tile.rows; ++i) {
       const T total = totals.total[i];
-      const T factor = task.rectified ? T(1) : total > 0 ? 1 / total : T(0);
+      const bool shares = task.weights == TileWeights::softmax;
+      const T factor = !shares ? T(1) : total > 0 ? 1 / total : T(0);
       T* const out = task.out.data + (tile.first + i) * task.out.row;
       for (int64_t c = 0; c < task.value_width; ++c) out[c] = factor * sums[i * wide + c];
       if (task.log_sum)
@@ -252,20 +294,11 @@ struct Backward {
                          room.slope_columns, kTileSide);
     std::fill(room.dq, room.dq + tile.rows * wide, T(0));
     T log_sum[kTileSide], delta[kTileSide];
-    sums_of(tile, room.slopes, value_wide, log_sum, delta);
+    const bool whole = pass.sight.places() <= kTileSide;
+    sums_of<M>(tile, room.slopes, value_wide, whole, log_sum, delta);
     pass.each_tile([&]() __attribute__((always_inline)) {
-      tile_product<M, T>({.rows = pass.found.rows,
-                          .columns = pass.columns,
-                          .depth = past.value_width,
-                          .a = pass.values,
-                          .a_row = value_wide,
-                          .a_step = 1,
-                          .b = room.slope_columns,
-                          .b_row = kTileSide,
-                          .out = room.ds,
-                          .out_row = kTileSide});
-      pass.drop(room.ds);
-      weigh<M>(pass.scores, room.ds, pass.found.rows, pass.columns, log_sum, delta);
+      read_slopes(pass, room);
+      weigh<M>(pass, room.ds, whole, log_sum, delta);
       add_gradients(pass, room);
     });
     for (int64_t i = 0; i < tile.rows; ++i) {
@@ -274,6 +307,21 @@ struct Backward {
     }
   }
 
+  // dp = V g, in ds.
+  template <class M>
+  [[gnu::always_inline]] void read_slopes(const Pass<M, T>& pass, const Room& room) const {
+    tile_product<M, T>({.rows = pass.found.rows,
+                        .columns = pass.columns,
+                        .depth = task.past.value_width,
+                        .a = pass.values.data,
+                        .a_row = pass.values.row,
+                        .a_step = 1,
+                        .b = room.slope_columns,
+                        .b_row = kTileSide,
+                        .out = room.ds,
+                        .out_row = kTileSide});
+    pass.drop(room.ds);
+  }
   // Of a tile of keys: dk = ds q^T and dv = p g^T are written, dq += ds^T K stays.
   template <class M>
   [[gnu::always_inline]] void add_gradients(const Pass<M, T>& pass, const Room& room) const {
@@ -305,7 +353,8 @@ struct Backward {
     to_queries.depth = rows;
     to_queries.a_row = 1;
     to_queries.a_step = kTileSide;
-    to_queries.b = pass.keys;
+    to_queries.b = pass.keys.data;
+    to_queries.b_row = pass.keys.row;
     to_queries.out = room.dq;
     to_queries.add = true;
     tile_product<M, T>(to_keys);
@@ -327,46 +376,61 @@ struct Backward {
     for (int64_t c = 0; c < width; ++c) row[c] += factor * from[c];
   }
 
-  // The logarithms of the sums, infinite where nothing was seen, and delta = out . dout - dlog_sum.
+  // The logarithms of the sums, infinite where nothing was seen, and delta = out . dout - dlog_sum;
+  // the first is sum_j p_j dp_j, and left to `weigh` where one tile has all keys.
+  template <class M>
   [[gnu::always_inline]] void sums_of(const QueryTile& tile, const T* slopes, int64_t stride,
-                                      T* log_sum, T* delta) const {
+                                      bool whole, T* log_sum, T* delta) const {
     const auto& past = task.past;
     std::fill(log_sum, log_sum + kTileSide, kInfinity<T>);
     std::fill(delta, delta + kTileSide, T(0));
-    if (past.rectified) return;
+    if (past.weights != TileWeights::softmax) return;
     for (int64_t i = 0; i < tile.rows; ++i) {
       const int64_t n = tile.first + i;
       const T* const out = past.out.data + n * past.out.row;
       if (past.log_sum[n] != -kInfinity<T>) log_sum[i] = past.log_sum[n];
-      for (int64_t c = 0; c < past.value_width; ++c) delta[i] += out[c] * slopes[i * stride + c];
+      if (!whole) delta[i] = dot<M>(out, slopes + i * stride, past.value_width);
       if (task.dlog_sum) delta[i] -= task.dlog_sum[n];
     }
   }
 
   // Scores become weights, and their gradients those of the scores.
   template <class M>
-  [[gnu::always_inline]] void weigh(T* scores, T* slopes, int64_t rows, int64_t columns,
-                                    const T* log_sum, const T* delta) const {
+  [[gnu::always_inline]] void weigh(const Pass<M, T>& pass, T* slopes, bool whole, const T* log_sum,
+                                    const T* delta) const {
     using V = Vector<M, T>;
-    for (int64_t c = 0; c < columns; c += kLanes<M, T>) {
-      V shift, mean;
+    const bool shares = task.past.weights == TileWeights::softmax;
+    const int64_t rows = pass.found.rows;
+    for (int64_t c = 0; c < pass.columns; c += kLanes<M, T>) {
+      T *const score = pass.scores + c, *const slope = slopes + c;
+      V shift, mean, weight, d, sum = {}, total = {};
       load(shift, log_sum + c);
       load(mean, delta + c);
-      for (int64_t j = 0; j < rows; ++j) {
-        T *const score = scores + j * kTileSide + c, *const slope = slopes + j * kTileSide + c;
-        V weight, d;
-        load(weight, score);
-        load(d, slope);
-        if (task.past.rectified) {
-          d = weight > 0 ? d : V{};
-          weight = weight > 0 ? weight : V{};
+      for (int64_t j = 0; j < rows * kTileSide; j += kTileSide) {
+        load(weight, score + j);
+        load(d, slope + j);
+        if (!shares) {
+          const T floor = task.past.weights == TileWeights::relu ? T(0) : -kInfinity<T>;
+          d = weight > floor ? d : V{};
+          weigh_score<M, T>(weight, task.past.weights);
+          store(d, slope + j);
         } else {
           weight -= shift;
           exponentiate<M, T>(weight);
-          d = weight * (d - mean);
+          sum += weight * d;
+          total += weight;
         }
-        store(weight, score);
-        store(d, slope);
+        store(weight, score + j);
+      }
+      if (!shares) continue;
+      // Weights that do not sum to 1 exactly would leave their share of what all slopes have in
+      // common.
+      if (whole) mean += total > 0 ? sum / total : V{};
+      for (int64_t j = 0; j < rows * kTileSide; j += kTileSide) {
+        load(weight, score + j);
+        load(d, slope + j);
+        d = weight * (d - mean);
+        store(d, slope + j);
       }
     }
   }

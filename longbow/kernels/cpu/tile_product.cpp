@@ -43,15 +43,20 @@ struct Task {
     const T *a = p.a + row * p.a_row, *b = p.b + column;
     T* const out = p.out + row * p.out_row + column;
     Vector<M, T> sum[kRows][kColumns] = {};
-    if (p.add)
-      for (int i = 0; i < kRows; ++i)
-        for (int j = 0; j < kColumns; ++j) load(sum[i][j], out + i * p.out_row + j * kLane);
     for (int64_t l = 0; l < p.depth; ++l, a += p.a_step, b += p.b_row) {
       Vector<M, T> y[kColumns];
       for (int j = 0; j < kColumns; ++j) load(y[j], b + j * kLane);
       for (int i = 0; i < kRows; ++i)
         for (int j = 0; j < kColumns; ++j) sum[i][j] += a[i * p.a_row] * y[j];
     }
+    // What is there already is added last: long sums are then sums of shorter ones.
+    if (p.add)
+      for (int i = 0; i < kRows; ++i)
+        for (int j = 0; j < kColumns; ++j) {
+          Vector<M, T> before;
+          load(before, out + i * p.out_row + j * kLane);
+          sum[i][j] += before;
+        }
     for (int i = 0; i < kRows; ++i)
       for (int j = 0; j < kColumns; ++j) store(sum[i][j], out + i * p.out_row + j * kLane);
   }

@@ -21,10 +21,28 @@ template <int kStep, class V, int... kLane>
 template <int kStep, class V, int kCount>
 [[gnu::always_inline]] inline void exchange_all(V (&rows)[kCount]) {
   if constexpr (kStep < kCount) {
+#pragma GCC unroll 16
     for (int i = 0; i < kCount; ++i)
       if ((i & kStep) == 0)
         exchange<kStep>(rows[i], rows[i + kStep], std::make_integer_sequence<int, kCount>());
     exchange_all<2 * kStep>(rows);
+  }
+}
+
+// A square of vectors of `rows`, in whole or only as far as there are rows and columns, which are
+// not followed by others of ours.
+template <class T, class V, int kCount>
+[[gnu::always_inline]] inline void load_square(V (&square)[kCount], const T* rows, int64_t row,
+                                               int64_t count, int64_t width) {
+  if (count >= kCount && width >= kCount) {
+#pragma GCC unroll 16
+    for (int j = 0; j < kCount; ++j) load(square[j], rows + j * row);
+    return;
+  }
+  for (int j = 0; j < kCount; ++j) {
+    T part[kCount] = {};
+    for (int64_t l = 0; j < count && l < width && l < kCount; ++l) part[l] = rows[j * row + l];
+    load(square[j], part);
   }
 }
 
@@ -37,19 +55,10 @@ template <class M, class T>
   constexpr int kLane = static_cast<int>(kLanes<M, T>);
   for (int64_t i = 0; i < columns; i += kLane)
     for (int64_t c = 0; c < width; c += kLane) {
-      Vector<M, T> square[kLane] = {};
-      if (c + kLane <= width) {
-        for (int j = 0; j < kLane; ++j)
-          if (i + j < count) load(square[j], rows + (i + j) * row + c);
-      } else {  // what is behind the end of a row belongs to somebody else
-        for (int j = 0; j < kLane; ++j) {
-          T part[kLane] = {};
-          for (int64_t l = 0; i + j < count && l < width - c; ++l)
-            part[l] = rows[(i + j) * row + c + l];
-          load(square[j], part);
-        }
-      }
+      Vector<M, T> square[kLane];
+      load_square(square, rows + i * row + c, row, count - i, width - c);
       exchange_all<1>(square);
+#pragma GCC unroll 16
       for (int j = 0; j < kLane; ++j) {
         square[j] *= factor;
         store(square[j], to + (c + j) * columns + i);

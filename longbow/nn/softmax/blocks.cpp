@@ -55,20 +55,23 @@ PartialSoftmax read_blocks(const Tensor& q, const Tensor& k, const Tensor& v,
   return {read.out, read.log_sum.unsqueeze(-1)};
 }
 
-// Narrow windows are read in blocks of 64 queries, which a GPU works off at once, beside as many
-// halves of such blocks as they reach.
-PartialSoftmax read_window(const Heads& heads, int64_t back, int64_t ahead,
-                           const Weighing& weighing, const Context& context, double scale) {
-  constexpr int64_t kBlock = 64, kHalf = kBlock / 2;
+// Narrow windows are read in blocks of 64 queries, which a GPU works off at once, or of 32 on a
+// CPU, beside 32 tokens before and after them.
+Window window_of(const Heads& heads, int64_t back, int64_t ahead, const Tensor& keep) {
+  constexpr int64_t kHalf = 32;
+  const int64_t whole = heads.q.is_cuda() ? 2 * kHalf : kHalf;
   const int64_t n = heads.q.size(2), side = std::max(back, ahead);
-  const Visibility seen = {.back = back, .ahead = ahead, .keep = kept_keys(context.mask.keep)};
-  const auto read = [&](const BlockPairs& pairs) {
-    return read_blocks(heads.q, heads.k, heads.v, pairs, seen, weighing, context, {}, {}, scale);
-  };
-  if (side <= kHalf && n > kBlock) return read(blocks_around(n, kBlock, kHalf, heads.q.device()));
+  const Visibility seen = {.back = back, .ahead = ahead, .keep = kept_keys(keep)};
+  if (side <= kHalf && n > whole) return {blocks_around(n, whole, kHalf, heads.q.device()), seen};
   const int64_t block = std::clamp<int64_t>(std::max(side, kHalf), 1, n);
   const auto blocks = [&](int64_t reach) { return (reach + block - 1) / block; };
-  return read(near_blocks(n, block, blocks(back), blocks(ahead), heads.q.device()));
+  return {near_blocks(n, block, blocks(back), blocks(ahead), heads.q.device()), seen};
+}
+
+PartialSoftmax read_window(const Heads& heads, int64_t back, int64_t ahead,
+                           const Weighing& weighing, const Context& context, double scale) {
+  const auto [pairs, seen] = window_of(heads, back, ahead, context.mask.keep);
+  return read_blocks(heads.q, heads.k, heads.v, pairs, seen, weighing, context, {}, {}, scale);
 }
 
 }  // namespace longbow

@@ -23,7 +23,12 @@ PartialSoftmax read_blocks(const Tensor& q, const Tensor& k, const Tensor& v,
                            const Weighing& weighing, const Context& context,
                            const Tensor& bias = {}, const Distances& distances = {},
                            double scale = 1);
-// Every query reads the keys with -ahead <= i - j <= back.
+// Every query reads the keys with -ahead <= i - j <= back: which blocks, and what of them.
+struct Window {
+  BlockPairs pairs;
+  Visibility seen;
+};
+Window window_of(const Heads& heads, int64_t back, int64_t ahead, const Tensor& keep);
 PartialSoftmax read_window(const Heads& heads, int64_t back, int64_t ahead,
                            const Weighing& weighing, const Context& context, double scale = 1);
 

@@ -4,8 +4,10 @@
 
 #include <limits>
 
+#include "longbow/nn/softmax/blocks.h"
 #include "longbow/ops/pack_softmax.h"
 #include "longbow/ops/slot_softmax.h"
+#include "longbow/ops/tile_attention.h"
 
 namespace longbow {
 
@@ -44,6 +46,15 @@ bool packs(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visi
           (visible.dim() == 4 && visible.size(1) == 1 && visible.size(2) == 1));
 }
 
+// Whether kernels on a CPU read this in tiles: which keys are seen is the same for all queries, of
+// which there are enough to fill a vector.
+bool reads_tiles(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible) {
+  constexpr int64_t kEnough = 8;
+  return q.dim() == 4 && k.dim() == 4 && v.dim() == 4 && has_tile_kernel(q, k, v) &&
+         q.size(2) >= kEnough && k.numel() > 0 &&
+         (!visible.defined() || (visible.dim() == 4 && visible.size(2) == 1));
+}
+
 }  // namespace
 
 Tensor softmax_read(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible,
@@ -56,6 +67,12 @@ Tensor softmax_read(const Tensor& q, const Tensor& k, const Tensor& v, const Ten
         visible.defined() ? visible.flatten(0, 2).expand({k.size(0), k.size(2)}) : visible);
   if (plain(weighing, context) && reads_fused(q, k, v, visible))
     return at::scaled_dot_product_attention(q, k, v, {}, 0.0, false, 1.0);
+  if (!context.maps && reads_tiles(q, k, v, visible))
+    return read_blocks(q, k, v, all_pairs(q.size(2), k.size(2)),
+                       {.keep = visible.defined() ? visible.squeeze(2).expand({-1, -1, k.size(2)})
+                                                  : visible},
+                       weighing, context)
+        .mean;
   return softmax_read(q.matmul(k.transpose(-2, -1)), v, visible, weighing, context);
 }
 
