@@ -7,8 +7,11 @@
 #include <array>
 #include <tuple>
 
+#include "longbow/kernels/token_filter.h"
 #include "longbow/ops/differentiable.h"
 #include "longbow/ops/gradient.h"
+#include "longbow/ops/head_parts.h"
+#include "longbow/ops/head_rows.h"
 
 namespace longbow {
 namespace {
@@ -24,9 +27,55 @@ Tensor of_image(const Tensor& filter, at::ScalarType type) {
   return filter.to(type).unsqueeze(1).unsqueeze(-1);
 }
 
-Two backward_on_cpu(const Tensor& dout, const Tensor& x, const Tensor& filter) {
-  const auto d = head_filter_formula_backward(dout, x, filter);
-  return {d.x, d.filter};
+template <class T>
+kernels::TokenFilter<T> task_of(const Tensor& x, const Tensor& filter, const Tensor& out,
+                                const HeadPart& p) {
+  return {.x = rows_of<const T>(x, p.batch, p.head),
+          .filter = filter.const_data_ptr<T>() + p.head * filter.size(1),
+          .tokens = x.size(2),
+          .width = x.size(3),
+          .taps = filter.size(1),
+          .out = rows_of<T>(out, p.batch, p.head)};
+}
+
+template <class T>
+void run(const Tensor& x, const Tensor& filter, const Tensor& out) {
+  const int64_t tiles = kernels::filter_tiles(x.size(2));
+  each_part(x, tiles, tiles, 4 * filter.size(1) * x.size(3), [&](const HeadPart& p) {
+    kernels::token_filter(task_of<T>(x, filter, out, p), p.first, p.last);
+  });
+}
+
+Tensor on_cpu(const Tensor& given_x, const Tensor& given_filter) {
+  if (given_x.numel() == 0) return at::empty_like(given_x);
+  const auto x = readable_rows(given_x);
+  const auto filter = given_filter.to(x.scalar_type()).contiguous(), out = empty_rows(x, x.size(3));
+  x.scalar_type() == at::kDouble ? run<double>(x, filter, out) : run<float>(x, filter, out);
+  return out.to(given_x.scalar_type());
+}
+
+// Parts of heads add to filters of their own, which are then summed.
+template <class T>
+Tensor run_backward(const Tensor& dout, const Tensor& x, const Tensor& filter, const Tensor& dx) {
+  const int64_t tiles = kernels::filter_tiles(x.size(2)), parts = parts_of_heads(x, tiles);
+  const auto sums = at::zeros({parts, x.size(0), filter.size(0), filter.size(1)}, filter.options());
+  each_part(x, parts, tiles, 16 * filter.size(1) * x.size(3), [&](const HeadPart& p) {
+    const kernels::TokenFilterBackward<T> task = {
+        .past = task_of<T>(x, filter, dx, p),
+        .dout = rows_of<const T>(dout, p.batch, p.head),
+        .dfilter = data_of<T>(sums[p.part], p.batch, p.head)};
+    kernels::token_filter_backward(task, p.first, p.last);
+  });
+  return sums.sum(at::IntArrayRef({0, 1}));
+}
+
+Two backward_on_cpu(const Tensor& given_dout, const Tensor& given_x, const Tensor& given_filter) {
+  if (given_x.numel() == 0) return {at::empty_like(given_x), at::zeros_like(given_filter)};
+  const auto x = readable_rows(given_x), dout = readable_rows(given_dout);
+  const auto filter = given_filter.to(x.scalar_type()).contiguous(), dx = empty_rows(x, x.size(3));
+  const auto dfilter = x.scalar_type() == at::kDouble ? run_backward<double>(dout, x, filter, dx)
+                                                      : run_backward<float>(dout, x, filter, dx);
+  return {dx.to(given_x.scalar_type()), dfilter.to(given_filter.scalar_type())};
 }
 
 Tensor on_meta(const Tensor& x, const Tensor&) {
@@ -82,7 +131,7 @@ TORCH_LIBRARY_FRAGMENT(longbow, m) {
       "head_filter_backward(Tensor dout, Tensor x, Tensor filter) -> (Tensor dx, Tensor dfilter)");
 }
 TORCH_LIBRARY_IMPL(longbow, CPU, m) {
-  m.impl("head_filter", head_filter_formula);
+  m.impl("head_filter", on_cpu);
   m.impl("head_filter_backward", backward_on_cpu);
 }
 TORCH_LIBRARY_IMPL(longbow, Meta, m) {

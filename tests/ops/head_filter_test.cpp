@@ -23,8 +23,8 @@ Tensor defined(const Tensor& x, const Tensor& filter) {
 }
 
 TEST(HeadFilter, IsTheSumOverItsTaps) {
-  for (const int64_t taps : {1, 3, 9})
-    for (const int64_t tokens : {1, 2, 7}) {
+  for (const int64_t taps : {1, 3, 9, 33})
+    for (const int64_t tokens : {1, 2, 7, 64, 150}) {
       const auto x = random_normal({2, 3, tokens, 4}, 1).requires_grad_(),
                  filter = random_normal({3, taps}, 2).requires_grad_(),
                  direction = random_normal(x.sizes(), 3);

@@ -1,0 +1,148 @@
+// With P = (taps - 1) / 2, row i of a tile is a product with the filter shifted by i:
+//   out_i = sum_l F_il x_(l - P),   F_il = f_(l - i),
+// a matrix that is read out of the filter between zeros. The gradient of x is the same with the
+// filter backwards, and that of the filter sums the diagonals of x g^T.
+#include "longbow/kernels/token_filter.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "longbow/kernels/cpu/tile_product.h"
+#include "longbow/kernels/cpu/tile_room.h"
+#include "longbow/kernels/cpu/transpose.h"
+
+namespace longbow::kernels {
+namespace {
+
+constexpr int64_t kTokens = 64, kRows = 16;  // of a tile; with one matrix of the filter
+
+// The filter with kRows zeros on either side.
+template <class T>
+std::vector<T> between_zeros(const T* filter, int64_t taps, bool backwards) {
+  std::vector<T> all(static_cast<size_t>(taps + 2 * kRows), T(0));
+  std::copy(filter, filter + taps, all.begin() + kRows);
+  if (backwards) std::reverse(all.begin(), all.end());
+  return all;
+}
+
+// Tokens begin … begin + count - 1, zeros beyond the ends, in whole vectors.
+template <class T>
+[[gnu::always_inline]] inline void gather_window(const Rows<const T>& x, int64_t tokens,
+                                                 int64_t width, int64_t begin, int64_t count,
+                                                 T* to) {
+  const int64_t wide = padded<T>(width);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t token = begin + i;
+    const bool there = token >= 0 && token < tokens;
+    T* const row = to + i * wide;
+    if (there) std::copy(x.data + token * x.row, x.data + token * x.row + width, row);
+    std::fill(row + (there ? width : 0), row + wide, T(0));
+  }
+}
+
+// out of a tile from its window, by the filter between zeros.
+template <class M, class T>
+[[gnu::always_inline]] inline void filter_tile(const T* window, const T* filter, int64_t taps,
+                                               int64_t first, int64_t rows, int64_t width, T* room,
+                                               const Rows<T>& out) {
+  const int64_t wide = padded<T>(width);
+  for (int64_t i = 0; i < rows; i += kRows) {
+    const int64_t count = std::min(kRows, rows - i);
+    tile_product<M, T>({.rows = count,
+                        .columns = width,
+                        .depth = taps + count - 1,
+                        .a = filter + kRows,
+                        .a_row = -1,
+                        .a_step = 1,
+                        .b = window + i * wide,
+                        .b_row = wide,
+                        .out = room,
+                        .out_row = wide});
+    for (int64_t r = 0; r < count; ++r)
+      std::copy(room + r * wide, room + r * wide + width, out.data + (first + i + r) * out.row);
+  }
+}
+
+template <class T>
+struct Forward {
+  const TokenFilter<T>& task;
+  int64_t begin, end;
+
+  template <class M>
+  [[gnu::always_inline]] void on() const {
+    const int64_t wide = padded<T>(task.width), most = kTokens + task.taps - 1;
+    TileRoom<T> room((most + kRows) * wide);
+    T *const window = room.take(most * wide), *const rows = room.take(kRows * wide);
+    const auto filter = between_zeros(task.filter, task.taps, false);
+    for (int64_t tile = begin; tile < end; ++tile) {
+      const int64_t first = tile * kTokens, count = std::min(kTokens, task.tokens - first);
+      gather_window(task.x, task.tokens, task.width, first - task.taps / 2, count + task.taps - 1,
+                    window);
+      filter_tile<M>(window, filter.data(), task.taps, first, count, task.width, rows, task.out);
+    }
+  }
+};
+
+template <class T>
+struct Backward {
+  const TokenFilterBackward<T>& task;
+  int64_t begin, end;
+
+  template <class M>
+  [[gnu::always_inline]] void on() const {
+    const auto& past = task.past;
+    const int64_t wide = padded<T>(past.width), most = kTokens + past.taps - 1;
+    TileRoom<T> room((most + kRows + kTokens) * wide + most * kTokens);
+    T *const window = room.take(most * wide), *const rows = room.take(kRows * wide),
+             *const columns = room.take(wide * kTokens), *const pairs = room.take(most * kTokens);
+    const auto filter = between_zeros(past.filter, past.taps, true);
+    for (int64_t tile = begin; tile < end; ++tile) {
+      const int64_t first = tile * kTokens, count = std::min(kTokens, past.tokens - first),
+                    start = first - past.taps / 2, depth = count + past.taps - 1;
+      gather_window(task.dout, past.tokens, past.width, start, depth, window);
+      filter_tile<M>(window, filter.data(), past.taps, first, count, past.width, rows, past.out);
+      gather_window(past.x, past.tokens, past.width, start, depth, window);
+      transpose_rows<M, T>(task.dout.data + first * task.dout.row, task.dout.row, count, past.width,
+                           T(1), columns, kTokens);
+      tile_product<M, T>({.rows = depth,
+                          .columns = kTokens,
+                          .depth = past.width,
+                          .a = window,
+                          .a_row = wide,
+                          .a_step = 1,
+                          .b = columns,
+                          .b_row = kTokens,
+                          .out = pairs,
+                          .out_row = kTokens});
+      for (int64_t t = 0; t < past.taps; ++t) {
+        T sum = 0;
+        for (int64_t i = 0; i < count; ++i) sum += pairs[(i + t) * kTokens + i];
+        task.dfilter[t] += sum;
+      }
+    }
+  }
+};
+
+}  // namespace
+
+int64_t filter_tiles(int64_t tokens) noexcept {
+  return (tokens + kTokens - 1) / kTokens;
+}
+template <class T>
+void token_filter(const TokenFilter<T>& task, int64_t first, int64_t last) noexcept {
+  run_here(Forward<T>{task, first, last});
+}
+template <class T>
+void token_filter_backward(const TokenFilterBackward<T>& task, int64_t first,
+                           int64_t last) noexcept {
+  run_here(Backward<T>{task, first, last});
+}
+
+template void token_filter(const TokenFilter<float>& task, int64_t first, int64_t last) noexcept;
+template void token_filter(const TokenFilter<double>& task, int64_t first, int64_t last) noexcept;
+template void token_filter_backward(const TokenFilterBackward<float>& task, int64_t first,
+                                    int64_t last) noexcept;
+template void token_filter_backward(const TokenFilterBackward<double>& task, int64_t first,
+                                    int64_t last) noexcept;
+
+}  // namespace longbow::kernels
