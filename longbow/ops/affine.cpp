@@ -1,6 +1,7 @@
 #include "longbow/ops/affine.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/library.h>
 
 #include <optional>
@@ -8,6 +9,7 @@
 #include "longbow/ops/differentiable.h"
 #include "longbow/ops/gradient.h"
 #include "longbow/ops/row_sum.h"
+#include "longbow/ops/rows_product.h"
 
 namespace longbow {
 namespace {
@@ -26,16 +28,27 @@ Tensor on_any_device(const Tensor& x, const Tensor& weight, const std::optional<
   return at::linear(x, weight, bias);
 }
 
+Tensor rows_of(const Tensor& x) {
+  return x.dim() == 1 ? x.unsqueeze(0) : x.flatten(0, -2);
+}
+
+Tensor on_cpu(const Tensor& x, const Tensor& weight, const std::optional<Tensor>& bias) {
+  check(x, weight, bias);
+  const auto rows = rows_of(x);
+  const bool plain = !bias || bias->scalar_type() == at::kFloat;
+  if (!plain || !has_rows_kernel(rows, weight, Factor::transposed))
+    return at::linear(x, weight, bias);
+  auto sizes = x.sizes().vec();
+  sizes.back() = weight.size(0);
+  return rows_product(rows, weight, Factor::transposed, bias.value_or(Tensor())).view(sizes);
+}
+
 Tensor call(const Tensor& x, const Tensor& weight, const std::optional<Tensor>& bias) {
   static const auto op =
       c10::Dispatcher::singleton()
           .findSchemaOrThrow("longbow::affine", "")
           .typed<Tensor(const Tensor&, const Tensor&, const std::optional<Tensor>&)>();
   return op.call(x, weight, bias);
-}
-
-Tensor rows_of(const Tensor& x) {
-  return x.dim() == 1 ? x.unsqueeze(0) : x.flatten(0, -2);
 }
 
 struct Gradient : Differentiable {
@@ -50,7 +63,9 @@ struct Gradient : Differentiable {
     const auto &x = kept[0], &weight = kept[1];
     const auto dy = rows_of(gradients[0]);
     Tensor dx, dweight, dbias;
-    if (wants_gradient_of(0)) dx = dy.mm(weight).view(x.sizes());
+    const bool kernel = !at::GradMode::is_enabled() && has_rows_kernel(dy, weight, Factor::plain);
+    if (wants_gradient_of(0))
+      dx = (kernel ? rows_product(dy, weight, Factor::plain) : dy.mm(weight)).view(x.sizes());
     if (wants_gradient_of(1)) dweight = dy.t().mm(rows_of(x));
     if (wants_gradient_of(2)) dbias = row_sum(dy);
     return {dx, dweight, dbias};
@@ -68,7 +83,7 @@ TORCH_LIBRARY_FRAGMENT(longbow, m) {
   m.def("affine(Tensor x, Tensor weight, Tensor? bias) -> Tensor");
 }
 TORCH_LIBRARY_IMPL(longbow, CPU, m) {
-  m.impl("affine", on_any_device);
+  m.impl("affine", on_cpu);
 }
 TORCH_LIBRARY_IMPL(longbow, CUDA, m) {
   m.impl("affine", on_any_device);

@@ -1,0 +1,39 @@
+#pragma once
+// Products of many rows with a small matrix, as layers have them, on a CPU.
+#include <cstdint>
+
+#include "longbow/kernels/rows_of_head.h"
+
+namespace longbow::kernels {
+
+// The right factor comes in panels of 32 columns, of which the last may be half as wide.
+constexpr int64_t kPanel = 32, kHalfPanel = 16;
+constexpr int64_t panels_of(int64_t columns) {
+  return (columns + kPanel - 1) / kPanel;
+}
+
+// Rows of a panel: the depth, filled up because a transposed matrix is written in squares.
+constexpr int64_t panel_rows(int64_t depth) {
+  return (depth + kHalfPanel - 1) / kHalfPanel * kHalfPanel;
+}
+
+// b [depth, columns], or its transpose as it is, as panels [panel_rows, 32] one behind the other.
+struct PackedPanels {
+  Rows<const float> b;
+  bool transposed;  // b is [columns, depth]
+  int64_t depth, columns;
+  float* panels;  // [panels_of(columns), panel_rows(depth), 32]
+};
+void pack_panels(const PackedPanels& task, int64_t first, int64_t last) noexcept;
+
+// y = x b + bias, for rows first … last - 1 of x.
+struct RowsProduct {
+  Rows<const float> x;  // [rows, depth]
+  const float* panels;
+  const float* bias;  // [columns] or null
+  int64_t depth, columns;
+  Rows<float> y;  // [rows, columns]
+};
+void rows_product(const RowsProduct& task, int64_t first, int64_t last) noexcept;
+
+}  // namespace longbow::kernels

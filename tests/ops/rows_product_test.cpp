@@ -1,0 +1,52 @@
+#include "longbow/ops/rows_product.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/tensor.h"
+
+namespace longbow {
+namespace {
+
+TEST(RowsProduct, IsTheProduct) {
+  struct Sizes {
+    int64_t rows, depth, columns;
+  };
+  for (const auto& s : {Sizes{64, 1, 16}, {65, 7, 32}, {199, 300, 48}, {500, 64, 80}}) {
+    const auto x = random_normal({s.rows, s.depth + 3}, 1).to(at::kFloat).narrow(1, 2, s.depth),
+               b = random_normal({s.depth, s.columns}, 2).to(at::kFloat),
+               bias = random_normal({s.columns}, 3).to(at::kFloat);
+    const auto want = x.to(at::kDouble).mm(b.to(at::kDouble));
+    const auto near = Tolerance{1e-4, 1e-5};
+    EXPECT_NEAR_TENSOR(rows_product(x, b, Factor::plain).to(at::kDouble), want, near);
+    EXPECT_NEAR_TENSOR(rows_product(x, b.t(), Factor::transposed, bias).to(at::kDouble),
+                       want + bias.to(at::kDouble), near);
+    EXPECT_NEAR_TENSOR(rows_product(x, b.t().contiguous(), Factor::transposed).to(at::kDouble),
+                       want, near);
+  }
+}
+
+// What a row gives does not depend on the rows beside it, nor on the threads.
+TEST(RowsProduct, RowsAreIndependent) {
+  const auto x = random_normal({150, 70}, 1).to(at::kFloat),
+             b = random_normal({70, 48}, 2).to(at::kFloat);
+  const auto whole = rows_product(x, b, Factor::plain);
+  EXPECT_TRUE(
+      at::equal(rows_product(x.narrow(0, 13, 100), b, Factor::plain), whole.narrow(0, 13, 100)));
+}
+
+TEST(RowsProduct, LeavesOtherShapesToLibTorch) {
+  const auto x = at::zeros({100, 8}), b = at::zeros({8, 32});
+  EXPECT_TRUE(has_rows_kernel(x, b, Factor::plain));
+  EXPECT_FALSE(has_rows_kernel(x.narrow(0, 0, 63), b, Factor::plain));
+  EXPECT_FALSE(has_rows_kernel(x, b.narrow(1, 0, 31), Factor::plain));
+  EXPECT_FALSE(has_rows_kernel(x.to(at::kDouble), b.to(at::kDouble), Factor::plain));
+  EXPECT_FALSE(has_rows_kernel(x.t(), b, Factor::transposed));
+  EXPECT_NE(error_of([&] {
+              rows_product(x, at::zeros({9, 32}), Factor::plain);
+            }).find("rows_product: x is [100, 8] and b [9, 32]"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace longbow
