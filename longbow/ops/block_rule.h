@@ -16,6 +16,9 @@ struct BlockPairs {
   int64_t readers = 0;  // no block of keys is listed by more blocks of queries; 0 = unknown
 };
 
+// All queries, which are one block, read all keys, which are another.
+BlockPairs one_block(int64_t queries, int64_t keys, at::Device device = at::kCPU);
+
 // Which keys of a listed block a query reads, by the positions of both.
 struct Visibility {
   static constexpr int64_t kAll = std::numeric_limits<int64_t>::max();

@@ -2,6 +2,10 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <torch/library.h>
+
+#include <optional>
+#include <tuple>
 
 #include "longbow/kernels/exponential_rows.h"
 #include "longbow/ops/differentiable.h"
@@ -13,13 +17,18 @@ namespace {
 
 using at::Tensor;
 
-struct Features : Differentiable {
-  Features(const Tensor& matrix, double factor, const Tensor& kept, Peak which)
-      : omega(matrix), scale(factor), keep(kept), peak(which) {}
-  const Tensor omega;  // [1, 1 or H, R, E]
-  const double scale;
-  const Tensor keep;  // [B, 1, N] or undefined
-  const Peak peak;
+using Two = std::tuple<Tensor, Tensor>;
+using Maybe = std::optional<Tensor>;
+
+struct Features {
+  Tensor omega;  // [1, 1 or H, R, E]
+  double scale;
+  Tensor keep;  // [B, 1, N] or undefined
+
+  Features(const Tensor& x, const Tensor& matrix, double factor, const Maybe& kept)
+      : omega(matrix.to(x.scalar_type()).contiguous().unsqueeze(0)), scale(factor) {
+    if (kept) keep = kept->contiguous().unsqueeze(1);
+  }
 
   template <class T>
   kernels::ExponentialRows<T> task(const Tensor& x, const Tensor& phi, const Tensor& peaks,
@@ -42,7 +51,7 @@ struct Features : Differentiable {
   }
 
   template <class T>
-  TensorVector run(const Tensor& x) const {
+  Two run(const Tensor& x, bool by_head) const {
     constexpr double kNone = -1e30;
     const auto phi = at::empty({x.size(0), x.size(1), x.size(2), omega.size(2)}, x.options());
     auto peaks = at::empty(x.sizes().slice(0, 3), x.options());
@@ -50,7 +59,7 @@ struct Features : Differentiable {
       kernels::find_exponents(task<T>(x, phi, peaks, p), p.first, p.last);
     });
     auto found = peaks.unsqueeze(-1);
-    if (peak == Peak::head) {
+    if (by_head) {
       found = found.amax(2, true).clamp_min(kNone);
       peaks = found.squeeze(-1).expand(peaks.sizes()).contiguous();
     }
@@ -68,24 +77,66 @@ struct Features : Differentiable {
                                             p.first, p.last);
     });
   }
+};
+
+Two on_cpu(const Tensor& given, const Tensor& omega, double scale, const Maybe& keep,
+           bool by_head) {
+  const auto x = readable_rows(given);
+  const Features features(x, omega, scale, keep);
+  return x.scalar_type() == at::kDouble ? features.run<double>(x, by_head)
+                                        : features.run<float>(x, by_head);
+}
+Tensor backward_on_cpu(const Tensor& given_dphi, const Tensor& given, const Tensor& omega,
+                       double scale, const Tensor& phi) {
+  const auto x = readable_rows(given), dphi = readable_rows(given_dphi);
+  const Features features(x, omega, scale, {});
+  auto dx = empty_rows(x, x.size(3));
+  x.scalar_type() == at::kDouble ? features.run_backward<double>(x, phi, dphi, dx)
+                                 : features.run_backward<float>(x, phi, dphi, dx);
+  return dx;
+}
+
+struct Gradient : Differentiable {
+  Gradient(const Tensor& matrix, double factor, const Tensor& kept, Peak which)
+      : omega(matrix), scale(factor), keep(kept), peak(which) {}
+  const Tensor omega;
+  const double scale;
+  const Tensor keep;
+  const Peak peak;
 
   TensorVector forward(const TensorVector& inputs) override {
-    const auto x = readable_rows(inputs[0]);
-    const auto found = x.scalar_type() == at::kDouble ? run<double>(x) : run<float>(x);
-    save({inputs[0], found[0]});
-    no_gradient_of({found[1]});
-    return found;
+    static const auto op = c10::Dispatcher::singleton()
+                               .findSchemaOrThrow("longbow::exponential_features", "")
+                               .typed<decltype(on_cpu)>();
+    const at::AutoDispatchBelowADInplaceOrView below;
+    const auto [phi, found] = op.call(inputs[0], omega, scale,
+                                      keep.defined() ? Maybe(keep) : Maybe(), peak == Peak::head);
+    save({inputs[0], phi});
+    no_gradient_of({found});
+    return {phi, found};
   }
   TensorVector backward(const TensorVector& gradients) override {
+    static const auto op = c10::Dispatcher::singleton()
+                               .findSchemaOrThrow("longbow::exponential_features_backward", "")
+                               .typed<decltype(backward_on_cpu)>();
     TORCH_CHECK(!at::GradMode::is_enabled(), "exponential_features has no second derivative");
     const auto kept = saved();
-    const auto x = readable_rows(kept[0]), dphi = readable_rows(gradients[0]);
-    auto dx = empty_rows(x, x.size(3));
-    x.scalar_type() == at::kDouble ? run_backward<double>(x, kept[1], dphi, dx)
-                                   : run_backward<float>(x, kept[1], dphi, dx);
-    return {dx};
+    return {op.call(gradients[0], kept[0], omega, scale, kept[1])};
   }
 };
+
+TORCH_LIBRARY_FRAGMENT(longbow, m) {
+  m.def(
+      "exponential_features(Tensor x, Tensor omega, float scale, Tensor? keep, bool by_head) -> "
+      "(Tensor phi, Tensor peak)");
+  m.def(
+      "exponential_features_backward(Tensor dphi, Tensor x, Tensor omega, float scale, Tensor phi) "
+      "-> Tensor");
+}
+TORCH_LIBRARY_IMPL(longbow, CPU, m) {
+  m.impl("exponential_features", on_cpu);
+  m.impl("exponential_features_backward", backward_on_cpu);
+}
 
 }  // namespace
 
@@ -96,9 +147,7 @@ ExponentialFeatures exponential_features(const Tensor& x, const Tensor& omega, d
                   (x.scalar_type() == at::kFloat || x.scalar_type() == at::kDouble),
               "exponential_features: x is ", x.sizes(), " ", x.scalar_type(), " on ", x.device(),
               ", omega ", omega.sizes());
-  const auto found =
-      applied<Features>({x}, omega.to(x.scalar_type()).contiguous().unsqueeze(0), scale,
-                        keep.defined() ? keep.contiguous().unsqueeze(1) : keep, peak);
+  const auto found = applied<Gradient>({x}, omega, scale, keep, peak);
   return {found[0], found[1]};
 }
 

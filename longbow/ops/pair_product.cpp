@@ -38,7 +38,7 @@ Tensor top_on_meta(const Tensor& q, const Tensor&, const Maybe&, bool, const Ten
 
 // On a CPU tiles do without the N x M scores, unless the largest are to be found.
 BlockRule rule_of(const Tensor& q, const Tensor& k, const Maybe& keep, bool causal, double scale) {
-  BlockRule rule = {.pairs = all_pairs(q.size(2), k.size(2)), .scale = scale};
+  BlockRule rule = {.pairs = one_block(q.size(2), k.size(2)), .scale = scale};
   if (keep) rule.visibility.keep = keep->unsqueeze(1);
   if (causal) rule.visibility.ahead = k.size(2) - q.size(2);
   return rule;

@@ -1,20 +1,23 @@
 #include "longbow/ops/rows_product.h"
 
 #include <ATen/ATen.h>
+#include <torch/library.h>
+
+#include <optional>
 
 #include "longbow/kernels/rows_product.h"
 #include "longbow/ops/in_parallel.h"
 
 namespace longbow {
 
+namespace {
+
 using at::Tensor;
 
-Tensor rows_product(const Tensor& x, const Tensor& b, Factor factor, const Tensor& bias) {
-  const bool transposed = factor == Factor::transposed;
+Tensor on_cpu(const Tensor& x, const Tensor& b, bool transposed,
+              const std::optional<Tensor>& bias) {
   const int64_t rows = x.size(0), depth = x.size(1), columns = b.size(transposed ? 0 : 1);
-  TORCH_CHECK(b.dim() == 2 && b.size(transposed ? 1 : 0) == depth && has_rows_kernel(x, b, factor),
-              "rows_product: x is ", x.sizes(), " and b ", b.sizes());
-  const auto matrix = b.contiguous(), added = bias.defined() ? bias.contiguous() : bias;
+  const auto matrix = b.contiguous(), added = bias ? bias->contiguous() : Tensor();
   const int64_t panels = kernels::panels_of(columns);
   const auto packed = at::empty({panels, kernels::panel_rows(depth), kernels::kPanel}, x.options()),
              y = at::empty({rows, columns}, x.options());
@@ -36,6 +39,27 @@ Tensor rows_product(const Tensor& x, const Tensor& b, Factor factor, const Tenso
                           first, last);
   });
   return y;
+}
+
+TORCH_LIBRARY_FRAGMENT(longbow, m) {
+  m.def("rows_product(Tensor x, Tensor b, bool transposed, Tensor? bias) -> Tensor");
+}
+TORCH_LIBRARY_IMPL(longbow, CPU, m) {
+  m.impl("rows_product", on_cpu);
+}
+
+}  // namespace
+
+Tensor rows_product(const Tensor& x, const Tensor& b, Factor factor, const Tensor& bias) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("longbow::rows_product", "")
+                             .typed<decltype(on_cpu)>();
+  const bool transposed = factor == Factor::transposed;
+  TORCH_CHECK(b.dim() == 2 && x.dim() == 2 && b.size(transposed ? 1 : 0) == x.size(1) &&
+                  has_rows_kernel(x, b, factor),
+              "rows_product: x is ", x.sizes(), " and b ", b.sizes());
+  const at::AutoDispatchBelowADInplaceOrView below;
+  return op.call(x, b, transposed, bias.defined() ? std::optional(bias) : std::nullopt);
 }
 
 bool has_rows_kernel(const Tensor& x, const Tensor& b, Factor factor) {

@@ -1,11 +1,15 @@
 #include "longbow/ops/tile_attention.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/library.h>
 
 #include <algorithm>
 
+#include "longbow/ops/differentiable.h"
 #include "longbow/ops/head_parts.h"
 #include "longbow/ops/head_rows.h"
+#include "longbow/ops/packed_rule.h"
 #include "longbow/ops/philox_task.h"
 
 namespace longbow {
@@ -148,17 +152,80 @@ Tensor room_for_bias(const Read& read) {
                    q.options());
 }
 
+using Two = std::tuple<Tensor, Tensor>;
+using Three = std::tuple<Tensor, Tensor, Tensor>;
+
+Two on_cpu(const Tensor& q, const Tensor& k, const Tensor& v, const OptionalTensors& rule,
+           at::IntArrayRef numbers, at::ArrayRef<double> factors, int64_t weights) {
+  const auto [out, log_sum] = tile_attention(q, k, v, {}, unpacked(rule, numbers, factors),
+                                             static_cast<TileWeights>(weights));
+  return {out, log_sum.defined() ? log_sum : at::empty({0}, q.options())};
+}
+Three backward_on_cpu(const Tensor& dout, const Tensor& q, const Tensor& k, const Tensor& v,
+                      const Tensor& out, const Tensor& log_sum, const OptionalTensors& rule,
+                      at::IntArrayRef numbers, at::ArrayRef<double> factors, int64_t weights) {
+  const auto [dq, dk, dv, none] =
+      tile_attention_backward({q, k, v, {}, out, log_sum, dout, {}, false},
+                              unpacked(rule, numbers, factors), static_cast<TileWeights>(weights));
+  return {dq, dk, dv};
+}
+
+struct Gradient : Differentiable {
+  Gradient(PackedRule which, TileWeights kind)
+      : rule(std::move(which)), weights(static_cast<int64_t>(kind)) {}
+  const PackedRule rule;
+  const int64_t weights;
+
+  TensorVector forward(const TensorVector& inputs) override {
+    static const auto op = c10::Dispatcher::singleton()
+                               .findSchemaOrThrow("longbow::tile_attention", "")
+                               .typed<decltype(on_cpu)>();
+    const auto &q = inputs[0], &k = inputs[1], &v = inputs[2];
+    const at::AutoDispatchBelowADInplaceOrView below;
+    const auto [out, log_sum] = op.call(q, k, v, rule.tensors, rule.numbers, rule.factors, weights);
+    save({q, k, v, out, log_sum});
+    return {out};
+  }
+  TensorVector backward(const TensorVector& gradients) override {
+    static const auto op = c10::Dispatcher::singleton()
+                               .findSchemaOrThrow("longbow::tile_attention_backward", "")
+                               .typed<decltype(backward_on_cpu)>();
+    TORCH_CHECK(!at::GradMode::is_enabled(),
+                "attention in tiles computes its weights again and has no second derivative; form: "
+                "naive of softmax and rela has");
+    const auto kept = saved();
+    const auto [dq, dk, dv] = op.call(gradients[0], kept[0], kept[1], kept[2], kept[3], kept[4],
+                                      rule.tensors, rule.numbers, rule.factors, weights);
+    return {dq, dk, dv};
+  }
+};
+
+// `rule`, `numbers` and `factors` are those of ops/packed_rule.h, `weights` is a TileWeights.
+TORCH_LIBRARY_FRAGMENT(longbow, m) {
+  m.def(
+      "tile_attention(Tensor q, Tensor k, Tensor v, Tensor?[] rule, int[] numbers, "
+      "float[] factors, int weights) -> (Tensor out, Tensor log_sum)");
+  m.def(
+      "tile_attention_backward(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor out, "
+      "Tensor log_sum, Tensor?[] rule, int[] numbers, float[] factors, int weights) -> (Tensor dq, "
+      "Tensor dk, Tensor dv)");
+}
+TORCH_LIBRARY_IMPL(longbow, CPU, m) {
+  m.impl("tile_attention", on_cpu);
+  m.impl("tile_attention_backward", backward_on_cpu);
+}
+
 }  // namespace
+
+Tensor attend_tiles(const Tensor& q, const Tensor& k, const Tensor& v, const BlockRule& rule,
+                    TileWeights weights) {
+  return applied<Gradient>({q, k, v}, packed(rule), weights)[0];
+}
 
 bool has_tile_kernel(const Tensor& q, const Tensor& k, const Tensor& v) {
   return q.is_cpu() && q.is_floating_point() && k.scalar_type() == q.scalar_type() &&
          v.scalar_type() == q.scalar_type() && k.sizes().slice(0, 2) == q.sizes().slice(0, 2) &&
          v.sizes().slice(0, 2) == q.sizes().slice(0, 2);
-}
-
-BlockPairs all_pairs(int64_t queries, int64_t keys) {
-  return {std::max<int64_t>(queries, 1), std::max<int64_t>(keys, 1),
-          at::zeros({1, 1, queries > 0 ? 1 : 0, 1}, at::kLong)};
 }
 
 std::tuple<Tensor, Tensor> tile_attention(const Tensor& q, const Tensor& k, const Tensor& v,

@@ -20,7 +20,8 @@ std::tuple<at::Tensor, at::Tensor> tile_attention(const at::Tensor& q, const at:
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> tile_attention_backward(
     const BlockSoftmaxPast& past, const BlockRule& rule, TileWeights weights);
 
-// All queries read all keys.
-BlockPairs all_pairs(int64_t queries, int64_t keys);
+// out of the same with its gradient, as an operator: no bias, no second derivative.
+at::Tensor attend_tiles(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                        const BlockRule& rule, TileWeights weights);
 
 }  // namespace longbow

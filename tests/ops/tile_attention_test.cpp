@@ -77,7 +77,7 @@ TEST(TileAttention, IsTheFormulaOfBlockSoftmax) {
 }
 
 TEST(TileAttention, AllPairsAreOneBlock) {
-  Problem p = {130, 200, 64, 64, {.pairs = all_pairs(130, 200), .scale = 0.125}};
+  Problem p = {130, 200, 64, 64, {.pairs = one_block(130, 200), .scale = 0.125}};
   for (const auto type : {at::kDouble, at::kFloat}) {
     p.rule.visibility = {};
     expect_the_formula(p, type, "all");
@@ -89,7 +89,7 @@ TEST(TileAttention, AllPairsAreOneBlock) {
 TEST(TileAttention, RowsOfOneHeadAreSharedOutToo) {
   const auto q = random_normal({1, 1, 300, 16}, 1), k = random_normal({1, 1, 260, 16}, 2),
              v = random_normal({1, 1, 260, 16}, 3), dout = random_normal({1, 1, 300, 16}, 4);
-  const BlockRule rule = {.pairs = all_pairs(300, 260)};
+  const BlockRule rule = {.pairs = one_block(300, 260)};
   const auto [out, sums] = block_softmax_formula(q, k, v, {}, rule);
   const BlockSoftmaxPast past = {q, k, v, {}, out, sums, dout, {}, false};
   const auto [dq, dk, dv, none] = tile_attention_backward(past, rule, TileWeights::softmax);
@@ -103,7 +103,7 @@ TEST(TileAttention, WeightsMayBeRectifiedScores) {
   const auto q = random_normal({2, 3, 90, 7}, 1), k = random_normal({2, 3, 80, 7}, 2),
              v = random_normal({2, 3, 80, 5}, 3), dout = random_normal({2, 3, 90, 5}, 4);
   const auto keep = numbers({2, 80}, 4, 5) > 0;
-  const BlockRule rule = {.pairs = all_pairs(90, 80),
+  const BlockRule rule = {.pairs = one_block(90, 80),
                           .visibility = {.ahead = -10, .keep = keep.unsqueeze(1)},
                           .scale = 0.3};
   const auto [want, none] = pair_product_by_aten(q, k, v, keep, true, 0.3, {});
@@ -123,7 +123,7 @@ TEST(TileAttention, HalfTypesAreAddedUpInFloat32) {
   const auto q = random_normal({1, 2, 70, 8}, 1).to(at::kBFloat16),
              k = random_normal({1, 2, 90, 8}, 2).to(at::kBFloat16),
              v = random_normal({1, 2, 90, 8}, 3).to(at::kBFloat16);
-  const BlockRule rule = {.pairs = all_pairs(70, 90)};
+  const BlockRule rule = {.pairs = one_block(70, 90)};
   const auto [out, sums] = tile_attention(q, k, v, {}, rule, TileWeights::softmax);
   const auto wide = [](const Tensor& x) { return x.to(at::kFloat); };
   const auto [want, want_sums] = block_softmax_formula(wide(q), wide(k), wide(v), {}, rule);

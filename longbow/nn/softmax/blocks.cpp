@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "longbow/core/seed.h"
-
 namespace longbow {
 
 BlockPairs near_blocks(int64_t tokens, int64_t block, int64_t back, int64_t ahead,
@@ -32,10 +30,6 @@ BlockPairs blocks_around(int64_t tokens, int64_t block, int64_t side, at::Device
           (2 * block + 2 * side - 1) / block};
 }
 
-BlockPairs one_block(int64_t queries, int64_t keys, at::Device device) {
-  return {queries, keys, at::zeros({1, 1, 1, 1}, at::TensorOptions(at::kLong).device(device)), 1};
-}
-
 Tensor kept_keys(const Tensor& keep) {
   return keep.defined() ? keep.unsqueeze(1) : keep;
 }
@@ -44,13 +38,7 @@ PartialSoftmax read_blocks(const Tensor& q, const Tensor& k, const Tensor& v,
                            const BlockPairs& pairs, const Visibility& visibility,
                            const Weighing& weighing, const Context& context, const Tensor& bias,
                            const Distances& distances, double scale) {
-  DroppedWeights dropped;
-  if (weighing.training && weighing.dropout > 0) {
-    const auto site = weighing.path + ".dropout";
-    TORCH_CHECK(context.random.key.defined(), site,
-                ": random numbers wanted, but the context has no random key");
-    dropped = {context.random.key, hash_name(site), weighing.dropout};
-  }
+  const auto dropped = dropped_weights(weighing, context);
   const auto read = block_softmax(q, k, v, pairs, visibility, bias, dropped, distances, scale);
   return {read.out, read.log_sum.unsqueeze(-1)};
 }

@@ -11,8 +11,6 @@ BlockPairs near_blocks(int64_t tokens, int64_t block, int64_t back, int64_t ahea
                        at::Device device);
 // A block of queries reads its own tokens and `side` tokens before and after them.
 BlockPairs blocks_around(int64_t tokens, int64_t block, int64_t side, at::Device device);
-// All queries, which are one block, read all keys, which are another.
-BlockPairs one_block(int64_t queries, int64_t keys, at::Device device);
 
 // keep [B, M] as Visibility has it; undefined stays so.
 Tensor kept_keys(const Tensor& keep);  // [B, 1, M]

@@ -4,7 +4,8 @@
 
 #include <limits>
 
-#include "longbow/nn/softmax/blocks.h"
+#include "longbow/core/seed.h"
+#include "longbow/ops/block_softmax.h"
 #include "longbow/ops/pack_softmax.h"
 #include "longbow/ops/slot_softmax.h"
 #include "longbow/ops/tile_attention.h"
@@ -57,6 +58,14 @@ bool reads_tiles(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor
 
 }  // namespace
 
+DroppedWeights dropped_weights(const Weighing& weighing, const Context& context) {
+  if (!weighing.training || weighing.dropout == 0) return {};
+  const auto site = weighing.path + ".dropout";
+  TORCH_CHECK(context.random.key.defined(), site,
+              ": random numbers wanted, but the context has no random key");
+  return {context.random.key, hash_name(site), weighing.dropout};
+}
+
 Tensor softmax_read(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible,
                     const Weighing& weighing, Context& context) {
   if (plain(weighing, context) && reads_slots(q, k, v, visible))
@@ -68,11 +77,11 @@ Tensor softmax_read(const Tensor& q, const Tensor& k, const Tensor& v, const Ten
   if (plain(weighing, context) && reads_fused(q, k, v, visible))
     return at::scaled_dot_product_attention(q, k, v, {}, 0.0, false, 1.0);
   if (!context.maps && reads_tiles(q, k, v, visible))
-    return read_blocks(q, k, v, all_pairs(q.size(2), k.size(2)),
-                       {.keep = visible.defined() ? visible.squeeze(2).expand({-1, -1, k.size(2)})
-                                                  : visible},
-                       weighing, context)
-        .mean;
+    return block_softmax(q, k, v, one_block(q.size(2), k.size(2)),
+                         {.keep = visible.defined() ? visible.squeeze(2).expand({-1, -1, k.size(2)})
+                                                    : visible},
+                         {}, dropped_weights(weighing, context))
+        .out;
   return softmax_read(q.matmul(k.transpose(-2, -1)), v, visible, weighing, context);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 #include "longbow/nn/contract/mixer.h"
+#include "longbow/ops/block_rule.h"
 
 namespace longbow {
 
@@ -22,6 +23,8 @@ struct Weighing {
   bool training = false;
   std::string path = "";
 };
+// What block_softmax has to know of the weights that are dropped.
+DroppedWeights dropped_weights(const Weighing& weighing, const Context& context);
 Tensor softmax_read(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible,
                     const Weighing& weighing, Context& context);
 // The same from scores that have more to them than q k^T.

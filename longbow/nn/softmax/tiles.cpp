@@ -11,7 +11,6 @@
 
 #include <limits>
 
-#include "longbow/core/seed.h"
 #include "longbow/ops/differentiable.h"
 #include "longbow/ops/tile_attention.h"
 
@@ -19,9 +18,6 @@ namespace longbow {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr const char* kNoSecondDerivative =
-    "attention in tiles computes its weights again and has no second derivative; form: naive of "
-    "softmax and rela has";
 
 // Everything but q, k and v.
 struct Plan {
@@ -162,7 +158,9 @@ struct Tiled : Differentiable {
   }
 
   TensorVector backward(const TensorVector& gradients) override {
-    TORCH_CHECK(!at::GradMode::is_enabled(), kNoSecondDerivative);
+    TORCH_CHECK(!at::GradMode::is_enabled(),
+                "attention in tiles computes its weights again and has no second derivative; "
+                "form: naive of softmax and rela has");
     const auto kept = saved();
     const auto &q = kept[0], &k = kept[1], &v = kept[2], &o = kept[3], &lse = kept[4];
     const auto d_o = gradients[0].contiguous(), dq = at::zeros_like(q), dk = at::zeros_like(k),
@@ -189,44 +187,19 @@ struct Tiled : Differentiable {
   }
 };
 
-// The same by kernels, on a CPU.
-struct KernelTiles : Differentiable {
-  KernelTiles(BlockRule which, TileWeights kind) : rule(std::move(which)), weights(kind) {}
-  const BlockRule rule;
-  const TileWeights weights;
-
-  TensorVector forward(const TensorVector& inputs) override {
-    const auto [out, log_sum] = tile_attention(inputs[0], inputs[1], inputs[2], {}, rule, weights);
-    const bool rectified = weights == TileWeights::relu;
-    save({inputs[0], inputs[1], inputs[2], rectified ? Tensor() : out, log_sum});
-    return {out};
-  }
-  TensorVector backward(const TensorVector& gradients) override {
-    TORCH_CHECK(!at::GradMode::is_enabled(), kNoSecondDerivative);
-    const auto kept = saved();
-    const auto [dq, dk, dv, none] = tile_attention_backward(
-        {kept[0], kept[1], kept[2], {}, kept[3], kept[4], gradients[0], {}, false}, rule, weights);
-    return {dq, dk, dv};
-  }
-};
-
 // Whether the kernels can tell who sees whom, which they do by position and by key.
 bool has_kernel(const Tensor& q, const Tensor& k, const Tensor& v, const Seen& seen,
                 const Tiling& tiling) {
   return has_tile_kernel(q, k, v) && !tiling.hide &&
          (!seen.visible.defined() || seen.visible.size(2) == 1) && q.numel() > 0 && v.numel() > 0;
 }
-Tensor by_kernel(const Tensor& q, const Tensor& k, const Tensor& v, const Plan& plan,
-                 const Seen& seen) {
+Tensor by_kernel(const Tensor& q, const Tensor& k, const Tensor& v, const Seen& seen,
+                 TileWeights weights, const DroppedWeights& dropped) {
   const int64_t n = q.size(2), m = k.size(2);
-  BlockRule rule = {.pairs = all_pairs(n, m), .visibility = {}, .dropped = {}};
-  if (plan.causal) rule.visibility.ahead = m - n;
+  BlockRule rule = {.pairs = one_block(n, m), .visibility = {}, .dropped = dropped};
+  if (seen.causal) rule.visibility.ahead = m - n;
   if (seen.visible.defined()) rule.visibility.keep = seen.visible.squeeze(2).expand({-1, -1, m});
-  TORCH_CHECK(plan.dropout == 0 || plan.random.key.defined(), plan.site,
-              ": random numbers wanted, but the context has no random key");
-  if (plan.dropout > 0) rule.dropped = {plan.random.key, hash_name(plan.site), plan.dropout};
-  return applied<KernelTiles>({q, k, v}, rule,
-                              plan.rectified ? TileWeights::relu : TileWeights::softmax)[0];
+  return attend_tiles(q, k, v, rule, weights);
 }
 
 Tensor flat(const Tensor& x) {
@@ -235,13 +208,15 @@ Tensor flat(const Tensor& x) {
 
 Tensor tiled(bool rectified, const Tensor& q, const Tensor& k, const Tensor& v, const Seen& seen,
              const Tiling& tiling, const Weighing& weighing, const Context& context) {
+  const auto wide_k = k.to(wide(k)), wide_v = v.to(wide(v));
+  if (has_kernel(q, wide_k, wide_v, seen, tiling))
+    return by_kernel(q, wide_k, wide_v, seen, rectified ? TileWeights::relu : TileWeights::softmax,
+                     dropped_weights(weighing, context));
   Plan plan(q, seen, tiling);
   plan.rectified = rectified;
   plan.dropout = weighing.training ? weighing.dropout : 0;
   plan.site = weighing.path + ".dropout";
   plan.random = context.random;
-  const auto wide_k = k.to(wide(k)), wide_v = v.to(wide(v));
-  if (has_kernel(q, wide_k, wide_v, seen, tiling)) return by_kernel(q, wide_k, wide_v, plan, seen);
   return applied<Tiled>({flat(q), flat(k), flat(v)}, std::move(plan))[0].view(
       {q.size(0), q.size(1), q.size(2), v.size(3)});
 }
