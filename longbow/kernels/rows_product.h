@@ -36,4 +36,13 @@ struct RowsProduct {
 };
 void rows_product(const RowsProduct& task, int64_t first, int64_t last) noexcept;
 
+// out = a^T b over all rows, for rows first … last - 1 of out, and sums of these columns of a.
+struct ColumnsProduct {
+  Rows<const float> a, b;  // [rows, .], [rows, columns]
+  int64_t rows, columns;
+  Rows<float> out;
+  float* sums;
+};
+void columns_product(const ColumnsProduct& task, int64_t first, int64_t last) noexcept;
+
 }  // namespace longbow::kernels

@@ -66,6 +66,11 @@ struct Gradient : Differentiable {
     const bool kernel = !at::GradMode::is_enabled() && has_rows_kernel(dy, weight, Factor::plain);
     if (wants_gradient_of(0))
       dx = (kernel ? rows_product(dy, weight, Factor::plain) : dy.mm(weight)).view(x.sizes());
+    if (const auto rows = rows_of(x);
+        !at::GradMode::is_enabled() && has_columns_kernel(dy, rows) && wants_gradient_of(1)) {
+      std::tie(dweight, dbias) = columns_product(dy, rows);
+      return {dx, dweight, wants_gradient_of(2) ? dbias : Tensor()};
+    }
     if (wants_gradient_of(1)) dweight = dy.t().mm(rows_of(x));
     if (wants_gradient_of(2)) dbias = row_sum(dy);
     return {dx, dweight, dbias};

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "longbow/kernels/rows_product.h"
@@ -41,11 +42,30 @@ Tensor on_cpu(const Tensor& x, const Tensor& b, bool transposed,
   return y;
 }
 
+std::tuple<Tensor, Tensor> columns_on_cpu(const Tensor& a, const Tensor& b) {
+  constexpr int64_t kUnit = 24;  // rows of the result, in whole groups on any machine
+  const int64_t count = a.size(1), columns = b.size(1);
+  const auto out = at::empty({count, columns}, a.options()), sums = at::empty({count}, a.options());
+  const kernels::ColumnsProduct task = {.a = {a.const_data_ptr<float>(), a.stride(0)},
+                                        .b = {b.const_data_ptr<float>(), b.stride(0)},
+                                        .rows = a.size(0),
+                                        .columns = columns,
+                                        .out = {out.mutable_data_ptr<float>(), columns},
+                                        .sums = sums.mutable_data_ptr<float>()};
+  in_parallel((count + kUnit - 1) / kUnit, kUnit * a.size(0) * columns / 16,
+              [&](int64_t first, int64_t last) {
+                kernels::columns_product(task, first * kUnit, std::min(last * kUnit, count));
+              });
+  return {out, sums};
+}
+
 TORCH_LIBRARY_FRAGMENT(longbow, m) {
+  m.def("columns_product(Tensor a, Tensor b) -> (Tensor out, Tensor sums)");
   m.def("rows_product(Tensor x, Tensor b, bool transposed, Tensor? bias) -> Tensor");
 }
 TORCH_LIBRARY_IMPL(longbow, CPU, m) {
   m.impl("rows_product", on_cpu);
+  m.impl("columns_product", columns_on_cpu);
 }
 
 }  // namespace
@@ -60,6 +80,20 @@ Tensor rows_product(const Tensor& x, const Tensor& b, Factor factor, const Tenso
               "rows_product: x is ", x.sizes(), " and b ", b.sizes());
   const at::AutoDispatchBelowADInplaceOrView below;
   return op.call(x, b, transposed, bias.defined() ? std::optional(bias) : std::nullopt);
+}
+
+std::tuple<Tensor, Tensor> columns_product(const Tensor& a, const Tensor& b) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("longbow::columns_product", "")
+                             .typed<decltype(columns_on_cpu)>();
+  TORCH_CHECK(has_columns_kernel(a, b), "columns_product: a is ", a.sizes(), " and b ", b.sizes());
+  const at::AutoDispatchBelowADInplaceOrView below;
+  return op.call(a, b);
+}
+
+bool has_columns_kernel(const Tensor& a, const Tensor& b) {
+  return has_rows_kernel(b, b, Factor::plain) && a.is_cpu() && a.scalar_type() == at::kFloat &&
+         a.dim() == 2 && a.size(0) == b.size(0) && a.size(1) > 0 && a.stride(1) == 1;
 }
 
 bool has_rows_kernel(const Tensor& x, const Tensor& b, Factor factor) {

@@ -1,6 +1,8 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <tuple>
+
 namespace longbow {
 
 // x b + bias for many rows x [N, K] and a small matrix b, given as it is [K, O] or transposed [O,
@@ -8,6 +10,10 @@ namespace longbow {
 enum class Factor { plain, transposed };
 at::Tensor rows_product(const at::Tensor& x, const at::Tensor& b, Factor factor,
                         const at::Tensor& bias = {});
+
+// a^T b over many rows a [N, O], b [N, K], and the sums of the columns of a: [O, K], [O].
+std::tuple<at::Tensor, at::Tensor> columns_product(const at::Tensor& a, const at::Tensor& b);
+bool has_columns_kernel(const at::Tensor& a, const at::Tensor& b);
 
 // Whether the kernels take these and are faster than LibTorch: on a CPU in float32, for at least 64
 // rows and a whole number of vectors in a result.

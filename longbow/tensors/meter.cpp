@@ -241,6 +241,10 @@ const std::unordered_map<std::string, Formula>& formulas() {
       {"longbow::tile_attention_backward",
        [](Values x, Values) { return 2.5 * tiles(x, 1, listed_keys(x, 6)); }},
       {"longbow::rows_product", multiply},
+      {"longbow::columns_product",
+       [](Values x, Values) {
+         return 2 * elements(x[0]) * static_cast<double>(x[1].toTensor().size(1));
+       }},
       {"longbow::exponential_features",
        [](Values x, Values y) { return product(x[0].toTensor(), y[0].toTensor()); }},
       {"longbow::exponential_features_backward",

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "tests/support/tensor.h"
 
 namespace longbow {
@@ -46,6 +48,20 @@ TEST(RowsProduct, LeavesOtherShapesToLibTorch) {
               rows_product(x, at::zeros({9, 32}), Factor::plain);
             }).find("rows_product: x is [100, 8] and b [9, 32]"),
             std::string::npos);
+}
+
+TEST(ColumnsProduct, IsTheTransposedProductWithTheSums) {
+  for (const auto& [rows, count, columns] : {std::tuple{64, 1, 16}, {300, 50, 48}, {700, 24, 80}}) {
+    const auto a = random_normal({rows, count + 5}, 1).to(at::kFloat).narrow(1, 3, count),
+               b = random_normal({rows, columns}, 2).to(at::kFloat);
+    const auto [out, sums] = columns_product(a, b);
+    const auto wide = a.to(at::kDouble);
+    EXPECT_NEAR_TENSOR(out.to(at::kDouble), wide.t().mm(b.to(at::kDouble)),
+                       (Tolerance{1e-4, 1e-5}));
+    EXPECT_NEAR_TENSOR(sums.to(at::kDouble), wide.sum(0), (Tolerance{1e-4, 1e-5}));
+  }
+  EXPECT_FALSE(has_columns_kernel(at::zeros({100, 8}), at::zeros({100, 8})));
+  EXPECT_FALSE(has_columns_kernel(at::zeros({100, 8}), at::zeros({99, 16})));
 }
 
 }  // namespace

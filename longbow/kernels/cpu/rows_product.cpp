@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "longbow/kernels/cpu/tile_product.h"
+#include "longbow/kernels/cpu/tile_room.h"
 #include "longbow/kernels/cpu/transpose.h"
 
 namespace longbow::kernels {
@@ -73,6 +74,65 @@ struct RowsTask {
   }
 };
 
+struct ColumnsTask {
+  const ColumnsProduct& task;
+  int64_t first, last;
+
+  // Some rows at a time b is brought into panels, and of a as many columns as the product has rows
+  // are put beside each other.
+  template <class M>
+  [[gnu::always_inline]] void on() const {
+    constexpr int64_t kGroup = M::kRows;
+    const int64_t panels = panels_of(task.columns);
+    TileRoom<float> room(kTogether * (kGroup + panels * kPanel) + kHalfPanel);
+    float *const left = room.take(kGroup * kTogether), *const right =
+                                                           room.take(panels * kPanel * kTogether);
+    for (int64_t l = 0; l < task.rows; l += kTogether) {
+      const int64_t rows = std::min(kTogether, task.rows - l);
+      for (int64_t i = 0; i < rows; ++i)
+        for (int64_t p = 0; p < panels; ++p) {
+          const float* const b = task.b.data + (l + i) * task.b.row + p * kPanel;
+          std::copy(b, b + width_of(p, task.columns), right + (p * kTogether + i) * kPanel);
+        }
+      for (int64_t row = first; row < last; row += kGroup) {
+        const int64_t count = std::min(kGroup, last - row);
+        gather<kGroup>(l, rows, row, count, left);
+        for (int64_t p = 0; p < panels; ++p)
+          tile_product<M, float>({.rows = count,
+                                  .columns = width_of(p, task.columns),
+                                  .depth = rows,
+                                  .a = left,
+                                  .a_row = 1,
+                                  .a_step = kGroup,
+                                  .b = right + p * kTogether * kPanel,
+                                  .b_row = kPanel,
+                                  .out = task.out.data + row * task.out.row + p * kPanel,
+                                  .out_row = task.out.row,
+                                  .add = l > 0});
+      }
+    }
+  }
+
+ private:
+  static constexpr int64_t kTogether = 256;
+
+  // `count` columns of a, [rows, kGroup], and what they add to the sums.
+  template <int64_t kGroup>
+  [[gnu::always_inline]] void gather(int64_t from, int64_t rows, int64_t column, int64_t count,
+                                     float* left) const {
+    const float* a = task.a.data + from * task.a.row + column;
+    float sums[kGroup] = {};
+    if (count == kGroup)  // a constant, so that it is a vector
+      for (int64_t i = 0; i < rows; ++i, a += task.a.row)
+        for (int64_t r = 0; r < kGroup; ++r) sums[r] += left[i * kGroup + r] = a[r];
+    else
+      for (int64_t i = 0; i < rows; ++i, a += task.a.row)
+        for (int64_t r = 0; r < count; ++r) sums[r] += left[i * kGroup + r] = a[r];
+    for (int64_t r = 0; r < count; ++r)
+      task.sums[column + r] = (from > 0 ? task.sums[column + r] : 0) + sums[r];
+  }
+};
+
 }  // namespace
 
 void pack_panels(const PackedPanels& task, int64_t first, int64_t last) noexcept {
@@ -80,6 +140,10 @@ void pack_panels(const PackedPanels& task, int64_t first, int64_t last) noexcept
 }
 void rows_product(const RowsProduct& task, int64_t first, int64_t last) noexcept {
   run_here(RowsTask{task, first, last});
+}
+
+void columns_product(const ColumnsProduct& task, int64_t first, int64_t last) noexcept {
+  run_here(ColumnsTask{task, first, last});
 }
 
 }  // namespace longbow::kernels
