@@ -190,7 +190,7 @@ struct Tiled : Differentiable {
 // Whether the kernels can tell who sees whom, which they do by position and by key.
 bool has_kernel(const Tensor& q, const Tensor& k, const Tensor& v, const Seen& seen,
                 const Tiling& tiling) {
-  return has_tile_kernel(q, k, v) && !tiling.hide &&
+  return q.is_cpu() && k.sizes().slice(0, 2) == q.sizes().slice(0, 2) && !tiling.hide &&
          (!seen.visible.defined() || seen.visible.size(2) == 1) && q.numel() > 0 && v.numel() > 0;
 }
 Tensor by_kernel(const Tensor& q, const Tensor& k, const Tensor& v, const Seen& seen,
@@ -208,9 +208,9 @@ Tensor flat(const Tensor& x) {
 
 Tensor tiled(bool rectified, const Tensor& q, const Tensor& k, const Tensor& v, const Seen& seen,
              const Tiling& tiling, const Weighing& weighing, const Context& context) {
-  const auto wide_k = k.to(wide(k)), wide_v = v.to(wide(v));
-  if (has_kernel(q, wide_k, wide_v, seen, tiling))
-    return by_kernel(q, wide_k, wide_v, seen, rectified ? TileWeights::relu : TileWeights::softmax,
+  if (has_kernel(q, k, v, seen, tiling))
+    return by_kernel(q, k.to(wide(k)), v.to(wide(v)), seen,
+                     rectified ? TileWeights::relu : TileWeights::softmax,
                      dropped_weights(weighing, context));
   Plan plan(q, seen, tiling);
   plan.rectified = rectified;

@@ -13,8 +13,8 @@
 
 #include "longbow/kernels/block_softmax.h"
 #include "longbow/ops/block_softmax_formula.h"
-#include "longbow/ops/head_rows.h"
 #include "longbow/ops/element.h"
+#include "longbow/ops/head_rows.h"
 #include "longbow/ops/packed_rule.h"
 #include "longbow/ops/philox_task.h"
 

@@ -7,8 +7,8 @@
 #include <torch/library.h>
 
 #include "longbow/ops/cuda/by_head.h"
-#include "longbow/ops/head_rows.h"
 #include "longbow/ops/cuda/rows.h"
+#include "longbow/ops/head_rows.h"
 
 namespace longbow {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "longbow/kernels/head_filter.h"
 #include "longbow/kernels/head_span.h"
-#include "longbow/ops/head_rows.h"
 #include "longbow/ops/element.h"
+#include "longbow/ops/head_rows.h"
 
 namespace longbow {
 namespace {

@@ -9,8 +9,8 @@
 #include <optional>
 
 #include "longbow/kernels/level_means.h"
-#include "longbow/ops/head_rows.h"
 #include "longbow/ops/element.h"
+#include "longbow/ops/head_rows.h"
 #include "longbow/ops/level_means_formula.h"
 
 namespace longbow {

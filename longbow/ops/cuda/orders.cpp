@@ -9,8 +9,8 @@
 #include <tuple>
 
 #include "longbow/kernels/orders.h"
-#include "longbow/ops/head_rows.h"
 #include "longbow/ops/element.h"
+#include "longbow/ops/head_rows.h"
 
 namespace longbow {
 namespace {

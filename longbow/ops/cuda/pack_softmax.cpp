@@ -11,8 +11,8 @@
 
 #include "longbow/kernels/head_span.h"
 #include "longbow/kernels/pack_softmax.h"
-#include "longbow/ops/head_rows.h"
 #include "longbow/ops/element.h"
+#include "longbow/ops/head_rows.h"
 #include "longbow/ops/slot_softmax.h"
 
 namespace longbow {

@@ -11,8 +11,8 @@
 
 #include "longbow/kernels/pair_product.h"
 #include "longbow/kernels/top_keys.h"
-#include "longbow/ops/head_rows.h"
 #include "longbow/ops/element.h"
+#include "longbow/ops/head_rows.h"
 #include "longbow/ops/pair_product_formula.h"
 
 namespace longbow {

@@ -10,8 +10,8 @@
 #include <tuple>
 
 #include "longbow/kernels/head_span.h"
-#include "longbow/ops/head_rows.h"
 #include "longbow/ops/element.h"
+#include "longbow/ops/head_rows.h"
 #include "longbow/ops/slot_softmax.h"
 
 namespace longbow {
