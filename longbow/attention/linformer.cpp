@@ -189,10 +189,11 @@ class Linformer : public ProjectedMixer {
   bool folds(const Tensor& x, const Slots& slots, const Context& context) const {
     const int64_t ends = x.size(2) + outgoing_width();
     const bool drops = is_training() && config_.dropout > 0;
-    const bool kernels =
-        !drops && !config_.slot_triangle && has_slot_kernel(slots.keys, slots.keys, slots.values);
+    const bool plain = !drops && !config_.slot_triangle;
+    const bool kernels = plain && has_slot_kernel(slots.keys, slots.keys, slots.values);
+    const int64_t least = plain && x.is_cpu() ? 2 : 1;  // times as few products, beside tiles
     return !rotates() && !context.maps && !kernels && outgoing_width() > 0 &&
-           e_.slots * ends < width_ * (ends + 2 * e_.slots);
+           least * e_.slots * ends < width_ * (ends + 2 * e_.slots);
   }
   Tensor read_folded(const Slots& slots, const Tensor& x, const Context& context) const {
     const auto keys = slots.keys * scale_;
