@@ -11,6 +11,7 @@
 #include "longbow/nn/features/feature_attention.h"
 #include "longbow/nn/softmax/softmax.h"
 #include "longbow/ops/head_filter.h"
+#include "longbow/ops/iterated_inverse.h"
 #include "longbow/ops/slot_softmax.h"
 
 namespace longbow {
@@ -184,23 +185,13 @@ class Nystromformer : public AttentionImpl {
             tokens.squeeze(-1) > 0};
   }
 
-  // Z <- Z (13 I - A Z (15 I - A Z (7 I - A Z))) / 4, started for each matrix by itself from
-  // Z = A^T / (largest row sum x largest column sum). The rows sum to 1, so the second is at least
-  // 1 and the first is 1, except in a sequence without tokens, where A is zero. A hidden landmark
-  // is a row and a column of zeros, and stays one in Z.
+  // Started for each matrix by itself from Z = A^T / (largest row sum x largest column sum). The
+  // rows sum to 1, so the second is at least 1 and the first is 1, except in a sequence without
+  // tokens, where A is zero. A hidden landmark is a row and a column of zeros, and stays one in Z.
   Tensor pseudo_inverse(const Tensor& a) const {
-    const auto identity = at::eye(a.size(-1), a.options());
-    const auto seven = 7 * identity, fifteen = 15 * identity, thirteen = 13.0 / 4 * identity;
     const auto sums = a.sum(-2, true);  // of the columns
     const auto largest = config_.start == Start::batch ? sums.amax() : sums.amax(-1, true);
-    const auto matrices = a.flatten(0, 1);
-    auto z = (a.transpose(-2, -1) / largest.clamp_min(0.5)).flatten(0, 1);
-    for (int64_t step = 0; step < config_.steps; ++step) {
-      const auto az = matrices.bmm(z);
-      const auto inner = at::baddbmm(fifteen, az, seven - az, 1, -1);
-      z = z.bmm(at::baddbmm(thirteen, az, inner, 1, -0.25));
-    }
-    return z.view_as(a);
+    return iterated_inverse(a, a.transpose(-2, -1) / largest.clamp_min(0.5), config_.steps);
   }
 
   Tensor with_filter(const Tensor& y, const Tensor& v, bool crossing) const {

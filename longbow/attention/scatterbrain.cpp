@@ -138,10 +138,11 @@ class Scatterbrain : public AttentionImpl {
     const auto in = [&](const Tensor& x) { return x.to(wide(x)); };
     const Heads heads = {in(given.q), in(given.k), in(given.v), given.x, given.source};
     const auto& keep = context.mask.keep;
-    const auto omega = mirrored_ ? at::cat({*omega_, -*omega_}, 1) : *omega_;
-    const double quarter = std::sqrt(scale_);
-    const auto [q, query_peak] = exponential_features(heads.q, omega, quarter, {}, Peak::token);
-    const auto [k, key_peak] = exponential_features(heads.k, omega, quarter, keep, Peak::head);
+    const auto features = [&](const Tensor& x, const Tensor& kept, Peak peak) {
+      return exponential_features(x, *omega_, std::sqrt(scale_), kept, peak, mirrored_);
+    };
+    const auto [q, query_peak] = features(heads.q, {}, Peak::token);
+    const auto [k, key_peak] = features(heads.k, keep, Peak::head);
     const auto far = feature_sums(q, k, heads.v, false);
     const auto [pairs, seen] = window_of(heads, back(), ahead(false), keep);
     const auto values = at::constant_pad_nd(heads.v, {0, 1}, 1);

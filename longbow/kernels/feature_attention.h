@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "longbow/kernels/feature_product.h"
-#include "longbow/kernels/rows_of_head.h"
+#include "longbow/kernels/head_rows.h"
 
 namespace longbow::kernels {
 

@@ -12,4 +12,11 @@ struct StridedRows {
 using HeadRows = StridedRows<const void*>;
 using HeadResults = StridedRows<void*>;
 
+// The tokens of one head, for kernels on a CPU: rows without gaps, `row` apart.
+template <class T>
+struct Rows {
+  T* data = nullptr;
+  int64_t row = 0;
+};
+
 }  // namespace longbow::kernels

@@ -2,7 +2,7 @@
 // Products of many rows with a small matrix, as layers have them, on a CPU.
 #include <cstdint>
 
-#include "longbow/kernels/rows_of_head.h"
+#include "longbow/kernels/head_rows.h"
 
 namespace longbow::kernels {
 

@@ -2,7 +2,7 @@
 // Attention of one head over listed blocks of keys, on a CPU; ops/block_softmax.h defines it.
 #include <cstdint>
 
-#include "longbow/kernels/rows_of_head.h"
+#include "longbow/kernels/head_rows.h"
 
 namespace longbow::kernels {
 

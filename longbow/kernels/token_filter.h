@@ -2,7 +2,7 @@
 // A filter over the tokens of one head, on a CPU; ops/head_filter.h defines it.
 #include <cstdint>
 
-#include "longbow/kernels/rows_of_head.h"
+#include "longbow/kernels/head_rows.h"
 
 namespace longbow::kernels {
 

@@ -8,8 +8,11 @@
 #include <tuple>
 
 #include "longbow/kernels/decayed_product.h"
+#include "longbow/kernels/faded_blocks.h"
 #include "longbow/ops/differentiable.h"
 #include "longbow/ops/gradient.h"
+#include "longbow/ops/head_parts.h"
+#include "longbow/ops/head_rows.h"
 
 namespace longbow {
 namespace {
@@ -28,6 +31,130 @@ Three by_aten(const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& l
       {.fading = columns ? Fading::columns : Fading::rows, .scale = scale, .reversed = reversed},
       after);
   return {out, after, at::empty({0}, log_decay.options())};
+}
+
+// The arguments as kernels on a CPU read them, for some of the blocks of a head.
+struct Faded {
+  Tensor x, y, z, log_decay, sums, before;  // before [B, H, h, chunks, p, r]
+  bool reversed;
+  double scale;
+  int64_t blocks = log_decay.size(3), columns = z.size(3) / blocks;
+
+  // The tokens of a head in their order, from channel `from` on.
+  template <class T>
+  kernels::Rows<T> tokens(const Tensor& t, const HeadPart& p, int64_t from) const {
+    auto rows = rows_of<T>(t, p.batch, p.head);
+    if (reversed) rows = {rows.data + (t.size(2) - 1) * rows.row, -rows.row};
+    return {rows.data + from, rows.row};
+  }
+  template <class T>
+  static kernels::Rows<T> sums_of(const Tensor& t, const HeadPart& p, int64_t from) {
+    if (!t.defined()) return {};
+    const auto rows = rows_of<T>(t, p.batch, p.head);
+    return {rows.data + from, rows.row};
+  }
+  template <class T>
+  kernels::FadedBlocks<T> task(const HeadPart& p) const {
+    return {.tokens = x.size(2),
+            .width = x.size(3),
+            .columns = columns,
+            .blocks = p.last - p.first,
+            .scale = static_cast<T>(scale),
+            .x = tokens<const T>(x, p, 0),
+            .y = tokens<const T>(y, p, 0),
+            .z = tokens<const T>(z, p, p.first * columns),
+            .log_decay = tokens<const T>(log_decay, p, p.first),
+            .first = sums_of<const T>(sums, p, p.first * columns),
+            .out = {},
+            .last = {},
+            .before = before.defined()
+                          ? data_of<T>(before, p.batch, p.head) + p.first * before.stride(2)
+                          : nullptr};
+  }
+  // body(part) over some blocks of each head, as many as give every thread some.
+  template <class Body>
+  void each(const Body& body) const {
+    each_part(x, parts_of_heads(x, blocks), blocks, x.size(2) * x.size(3) * columns / 8, body);
+  }
+};
+
+Faded faded(const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& log_decay,
+            const Tensor& sums, bool reversed, double scale) {
+  return {.x = readable_rows(x),
+          .y = readable_rows(y),
+          .z = readable_rows(z),
+          .log_decay = log_decay.contiguous(),
+          .sums = sums.defined() ? sums.contiguous() : sums,
+          .before = {},
+          .reversed = reversed,
+          .scale = scale};
+}
+
+template <class T>
+void run(const Faded& read, const Tensor& out, const Tensor& last) {
+  read.each([&](const HeadPart& p) {
+    auto task = read.task<T>(p);
+    task.out = read.tokens<T>(out, p, p.first * read.columns);
+    task.last = Faded::sums_of<T>(last, p, p.first * read.columns);
+    kernels::faded_blocks(task);
+  });
+}
+
+Three on_cpu(const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& log_decay,
+             const Maybe& sums, bool columns, bool reversed, double scale) {
+  const auto fading = columns ? Fading::columns : Fading::rows;
+  if (!has_decay_kernel(x, y, z, log_decay, fading))
+    return by_aten(x, y, z, log_decay, sums, columns, reversed, scale);
+  auto read = faded(x, y, z, log_decay, sums.value_or(Tensor()), reversed, scale);
+  const auto out = empty_rows(read.z, z.size(3)),
+             last = at::empty({x.size(0), x.size(1), x.size(3), z.size(3)}, read.z.options());
+  read.before = at::empty({x.size(0), x.size(1), read.blocks, kernels::faded_chunks(x.size(2)),
+                           x.size(3), read.columns},
+                          read.z.options());
+  x.scalar_type() == at::kDouble ? run<double>(read, out, last) : run<float>(read, out, last);
+  return {out, last, read.before};
+}
+
+struct FadedGradients {
+  Tensor dx, dy, dz, dlog_decay, dfirst;  // dx and dy [parts, B, H, N, p]
+};
+
+template <class T>
+void run_backward(const Faded& read, const Tensor& dout, const Tensor& dlast,
+                  const FadedGradients& found) {
+  read.each([&](const HeadPart& p) {
+    const int64_t from = p.first * read.columns;
+    kernels::faded_blocks_backward<T>({.past = read.task<T>(p),
+                                       .dout = read.tokens<const T>(dout, p, from),
+                                       .dlast = Faded::sums_of<const T>(dlast, p, from),
+                                       .dx = read.tokens<T>(found.dx[p.part], p, 0),
+                                       .dy = read.tokens<T>(found.dy[p.part], p, 0),
+                                       .dz = read.tokens<T>(found.dz, p, from),
+                                       .dlog_decay = read.tokens<T>(found.dlog_decay, p, p.first),
+                                       .dfirst = Faded::sums_of<T>(found.dfirst, p, from)});
+  });
+}
+
+Five backward_on_cpu(const Tensor& dout, const Tensor& dsums, const Tensor& x, const Tensor& y,
+                     const Tensor& z, const Tensor& log_decay, const Tensor& before, bool,
+                     bool reversed, double scale) {
+  auto read = faded(x, y, z, log_decay, {}, reversed, scale);
+  read.before = before;
+  const int64_t parts = parts_of_heads(x, read.blocks);
+  const auto by_part = [&] {
+    const auto room =
+        at::empty({parts, x.size(0), x.size(2), x.size(1), x.size(3)}, read.x.options());
+    if (parts > 1) room.zero_();  // a thread may do several parts as one
+    return room.transpose(2, 3);
+  };
+  const FadedGradients found = {by_part(), by_part(), empty_rows(read.z, z.size(3)),
+                                at::empty_like(read.log_decay),
+                                at::empty(dsums.sizes(), dsums.options())};
+  const auto slopes = readable_rows(dout), last = dsums.contiguous();
+  x.scalar_type() == at::kDouble ? run_backward<double>(read, slopes, last, found)
+                                 : run_backward<float>(read, slopes, last, found);
+  const auto together = [&](const Tensor& t) { return parts == 1 ? t[0] : t.sum(0); };
+  return {together(found.dx), together(found.dy), found.dz, found.dlog_decay, found.dfirst};
 }
 
 Three on_meta(const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& log_decay,
@@ -111,7 +238,8 @@ TORCH_LIBRARY_FRAGMENT(longbow, m) {
       "(Tensor dx, Tensor dy, Tensor dz, Tensor dlog_decay, Tensor dsums)");
 }
 TORCH_LIBRARY_IMPL(longbow, CPU, m) {
-  m.impl("decayed_product", by_aten);
+  m.impl("decayed_product", on_cpu);
+  m.impl("decayed_product_backward", backward_on_cpu);
 }
 TORCH_LIBRARY_IMPL(longbow, Meta, m) {
   m.impl("decayed_product", on_meta);
@@ -137,15 +265,20 @@ bool fades_by_block(const Tensor& log_decay, Fading fading) {
 
 bool has_decay_kernel(const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& log_decay,
                       Fading fading) {
-  for (const auto& t : {x, y, z})
-    if (!t.is_cuda() || t.scalar_type() != at::kBFloat16 || t.dim() != 4 || t.numel() == 0)
-      return false;
-  constexpr int64_t kMostHeads = 65535;  // of all sequences
-  const bool alike = x.sizes() == y.sizes() && z.sizes().slice(0, 3) == x.sizes().slice(0, 3) &&
-                     log_decay.dim() == 4 && log_decay.sizes().slice(0, 3) == x.sizes().slice(0, 3);
-  if (!alike || log_decay.scalar_type() != at::kFloat || x.size(0) * x.size(1) > kMostHeads)
+  const bool alike = x.dim() == 4 && x.sizes() == y.sizes() && z.dim() == 4 &&
+                     z.sizes().slice(0, 3) == x.sizes().slice(0, 3) && log_decay.dim() == 4 &&
+                     log_decay.sizes().slice(0, 3) == x.sizes().slice(0, 3) && x.numel() > 0 &&
+                     z.numel() > 0 && log_decay.numel() > 0;
+  if (!alike || y.scalar_type() != x.scalar_type() || z.scalar_type() != x.scalar_type())
     return false;
   const int64_t decays = log_decay.size(3);
+  if (x.is_cpu())
+    return x.scalar_type() == log_decay.scalar_type() && x.scalar_type() == type_of_sums(x) &&
+           fades_by_block(log_decay, fading) && z.size(3) % decays == 0;
+  constexpr int64_t kMostHeads = 65535;  // of all sequences
+  if (!x.is_cuda() || !y.is_cuda() || !z.is_cuda() || x.scalar_type() != at::kBFloat16 ||
+      log_decay.scalar_type() != at::kFloat || x.size(0) * x.size(1) > kMostHeads)
+    return false;
   if (fades_by_block(log_decay, fading))
     return decays <= kernels::kMostBlocks && x.size(0) * x.size(1) * decays <= kMostHeads &&
            z.size(3) % decays == 0 && kernels::block_shape(x.size(3), z.size(3) / decays).rows > 0;

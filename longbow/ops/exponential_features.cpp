@@ -21,12 +21,15 @@ using Two = std::tuple<Tensor, Tensor>;
 using Maybe = std::optional<Tensor>;
 
 struct Features {
-  Tensor omega;  // [1, 1 or H, R, E]
+  Tensor omega;  // [1, 1 or H, R, E], or half as many rows
+  bool mirrored;
   double scale;
   Tensor keep;  // [B, 1, N] or undefined
 
-  Features(const Tensor& x, const Tensor& matrix, double factor, const Maybe& kept)
-      : omega(matrix.to(x.scalar_type()).contiguous().unsqueeze(0)), scale(factor) {
+  Features(const Tensor& x, const Tensor& matrix, bool twice, double factor, const Maybe& kept)
+      : omega(matrix.to(x.scalar_type()).contiguous().unsqueeze(0)),
+        mirrored(twice),
+        scale(factor) {
     if (kept) keep = kept->contiguous().unsqueeze(1);
   }
 
@@ -36,13 +39,15 @@ struct Features {
     return {.x = rows_of<const T>(x, p.batch, p.head),
             .tokens = x.size(2),
             .width = x.size(3),
-            .features = omega.size(2),
+            .features = count(),
             .omega = data_of<const T>(omega, p.batch, p.head),
+            .mirrored = mirrored,
             .scale = static_cast<T>(scale),
             .keep = data_of<const bool>(keep, p.batch, p.head),
             .phi = rows_of<T>(phi, p.batch, p.head),
             .peaks = data_of<T>(peaks, p.batch, p.head)};
   }
+  int64_t count() const { return omega.size(2) * (mirrored ? 2 : 1); }
   // body(part) over the tiles of all heads.
   template <class Body>
   void each_tile(const Tensor& x, const Body& body) const {
@@ -53,20 +58,20 @@ struct Features {
   template <class T>
   Two run(const Tensor& x, bool by_head) const {
     constexpr double kNone = -1e30;
-    const auto phi = at::empty({x.size(0), x.size(1), x.size(2), omega.size(2)}, x.options());
+    const auto phi = at::empty({x.size(0), x.size(1), x.size(2), count()}, x.options());
     auto peaks = at::empty(x.sizes().slice(0, 3), x.options());
     each_tile(x, [&](const HeadPart& p) {
-      kernels::find_exponents(task<T>(x, phi, peaks, p), p.first, p.last);
+      const auto part = task<T>(x, phi, peaks, p);
+      by_head ? kernels::find_exponents(part, p.first, p.last)
+              : kernels::exponential_rows(part, p.first, p.last);
     });
-    auto found = peaks.unsqueeze(-1);
-    if (by_head) {
-      found = found.amax(2, true).clamp_min(kNone);
-      peaks = found.squeeze(-1).expand(peaks.sizes()).contiguous();
-    }
+    if (!by_head) return {phi, peaks.unsqueeze(-1).clamp_min(kNone)};
+    const auto most = peaks.amax(2, true).clamp_min(kNone);
+    peaks = most.expand(peaks.sizes()).contiguous();
     each_tile(x, [&](const HeadPart& p) {
       kernels::raise_exponents(task<T>(x, phi, peaks, p), p.first, p.last);
     });
-    return {phi, found.clamp_min(kNone)};
+    return {phi, most.unsqueeze(-1)};
   }
   template <class T>
   void run_backward(const Tensor& x, const Tensor& phi, const Tensor& dphi, Tensor& dx) const {
@@ -79,17 +84,17 @@ struct Features {
   }
 };
 
-Two on_cpu(const Tensor& given, const Tensor& omega, double scale, const Maybe& keep,
+Two on_cpu(const Tensor& given, const Tensor& omega, bool mirrored, double scale, const Maybe& keep,
            bool by_head) {
   const auto x = readable_rows(given);
-  const Features features(x, omega, scale, keep);
+  const Features features(x, omega, mirrored, scale, keep);
   return x.scalar_type() == at::kDouble ? features.run<double>(x, by_head)
                                         : features.run<float>(x, by_head);
 }
 Tensor backward_on_cpu(const Tensor& given_dphi, const Tensor& given, const Tensor& omega,
-                       double scale, const Tensor& phi) {
+                       bool mirrored, double scale, const Tensor& phi) {
   const auto x = readable_rows(given), dphi = readable_rows(given_dphi);
-  const Features features(x, omega, scale, {});
+  const Features features(x, omega, mirrored, scale, {});
   auto dx = empty_rows(x, x.size(3));
   x.scalar_type() == at::kDouble ? features.run_backward<double>(x, phi, dphi, dx)
                                  : features.run_backward<float>(x, phi, dphi, dx);
@@ -97,9 +102,10 @@ Tensor backward_on_cpu(const Tensor& given_dphi, const Tensor& given, const Tens
 }
 
 struct Gradient : Differentiable {
-  Gradient(const Tensor& matrix, double factor, const Tensor& kept, Peak which)
-      : omega(matrix), scale(factor), keep(kept), peak(which) {}
+  Gradient(const Tensor& matrix, bool twice, double factor, const Tensor& kept, Peak which)
+      : omega(matrix), mirrored(twice), scale(factor), keep(kept), peak(which) {}
   const Tensor omega;
+  const bool mirrored;
   const double scale;
   const Tensor keep;
   const Peak peak;
@@ -109,7 +115,7 @@ struct Gradient : Differentiable {
                                .findSchemaOrThrow("longbow::exponential_features", "")
                                .typed<decltype(on_cpu)>();
     const at::AutoDispatchBelowADInplaceOrView below;
-    const auto [phi, found] = op.call(inputs[0], omega, scale,
+    const auto [phi, found] = op.call(inputs[0], omega, mirrored, scale,
                                       keep.defined() ? Maybe(keep) : Maybe(), peak == Peak::head);
     save({inputs[0], phi});
     no_gradient_of({found});
@@ -121,17 +127,17 @@ struct Gradient : Differentiable {
                                .typed<decltype(backward_on_cpu)>();
     TORCH_CHECK(!at::GradMode::is_enabled(), "exponential_features has no second derivative");
     const auto kept = saved();
-    return {op.call(gradients[0], kept[0], omega, scale, kept[1])};
+    return {op.call(gradients[0], kept[0], omega, mirrored, scale, kept[1])};
   }
 };
 
 TORCH_LIBRARY_FRAGMENT(longbow, m) {
   m.def(
-      "exponential_features(Tensor x, Tensor omega, float scale, Tensor? keep, bool by_head) -> "
-      "(Tensor phi, Tensor peak)");
+      "exponential_features(Tensor x, Tensor omega, bool mirrored, float scale, Tensor? keep, bool "
+      "by_head) -> (Tensor phi, Tensor peak)");
   m.def(
-      "exponential_features_backward(Tensor dphi, Tensor x, Tensor omega, float scale, Tensor phi) "
-      "-> Tensor");
+      "exponential_features_backward(Tensor dphi, Tensor x, Tensor omega, bool mirrored, float "
+      "scale, Tensor phi) -> Tensor");
 }
 TORCH_LIBRARY_IMPL(longbow, CPU, m) {
   m.impl("exponential_features", on_cpu);
@@ -141,13 +147,13 @@ TORCH_LIBRARY_IMPL(longbow, CPU, m) {
 }  // namespace
 
 ExponentialFeatures exponential_features(const Tensor& x, const Tensor& omega, double scale,
-                                         const Tensor& keep, Peak peak) {
+                                         const Tensor& keep, Peak peak, bool mirrored) {
   TORCH_CHECK(x.is_cpu() && x.dim() == 4 && omega.dim() == 3 && omega.size(2) == x.size(3) &&
                   (omega.size(0) == 1 || omega.size(0) == x.size(1)) &&
                   (x.scalar_type() == at::kFloat || x.scalar_type() == at::kDouble),
               "exponential_features: x is ", x.sizes(), " ", x.scalar_type(), " on ", x.device(),
               ", omega ", omega.sizes());
-  const auto found = applied<Gradient>({x}, omega, scale, keep, peak);
+  const auto found = applied<Gradient>({x}, omega, mirrored, scale, keep, peak);
   return {found[0], found[1]};
 }
 

@@ -19,9 +19,6 @@ namespace {
 using at::Tensor;
 using Two = std::tuple<Tensor, Tensor>;
 
-at::ScalarType sums_of(const Tensor& x) {
-  return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-}
 // As the heads' filters of an image [B, H, N, D]: [H, 1, taps, 1].
 Tensor of_image(const Tensor& filter, at::ScalarType type) {
   return filter.to(type).unsqueeze(1).unsqueeze(-1);
@@ -153,7 +150,7 @@ Tensor head_filter(const Tensor& x, const Tensor& filter) {
 }
 
 Tensor head_filter_formula(const Tensor& x, const Tensor& filter) {
-  const auto type = sums_of(x);
+  const auto type = type_of_sums(x);
   return at::conv2d(x.to(type), of_image(filter, type), {}, 1,
                     at::IntArrayRef({filter.size(1) / 2, 0}), 1, x.size(1))
       .to(x.scalar_type());
@@ -161,7 +158,7 @@ Tensor head_filter_formula(const Tensor& x, const Tensor& filter) {
 
 FilterGradients head_filter_formula_backward(const Tensor& dout, const Tensor& x,
                                              const Tensor& filter) {
-  const auto type = sums_of(x);
+  const auto type = type_of_sums(x);
   const int64_t padding[] = {filter.size(1) / 2, 0}, one[] = {1, 1}, none[] = {0, 0};
   const auto [dx, dfilter, bias] = at::convolution_backward(
       dout.to(type), x.to(type), of_image(filter, type), at::OptionalIntArrayRef(), one, padding,

@@ -6,7 +6,7 @@
 #include <functional>
 #include <type_traits>
 
-#include "longbow/kernels/rows_of_head.h"
+#include "longbow/kernels/head_rows.h"
 
 namespace longbow {
 
@@ -15,10 +15,18 @@ at::ScalarType type_of_sums(const at::Tensor& x);
 // In that type, with the channels of a token beside each other.
 at::Tensor readable_rows(const at::Tensor& x);
 
+// To read from, or with a T that is not const to write to.
+template <class T>
+T* data_of(const at::Tensor& x) {
+  if constexpr (std::is_const_v<T>)
+    return x.const_data_ptr<std::remove_const_t<T>>();
+  else
+    return x.mutable_data_ptr<T>();
+}
+
 template <class T>
 kernels::Rows<T> rows_of(const at::Tensor& x, int64_t b, int64_t h) {
-  return {x.mutable_data_ptr<std::remove_const_t<T>>() + b * x.stride(0) + h * x.stride(1),
-          x.stride(2)};
+  return {data_of<T>(x) + b * x.stride(0) + h * x.stride(1), x.stride(2)};
 }
 
 // Of [1 or B, 1 or H, ...] without gaps: what belongs to a head; null where undefined.
@@ -26,8 +34,7 @@ template <class T>
 T* data_of(const at::Tensor& x, int64_t b, int64_t h) {
   if (!x.defined()) return nullptr;
   const int64_t row = x.size(0) == 1 ? 0 : b * x.stride(0);
-  return x.mutable_data_ptr<std::remove_const_t<T>>() + row +
-         (x.size(1) == 1 ? 0 : h * x.stride(1));
+  return data_of<T>(x) + row + (x.size(1) == 1 ? 0 : h * x.stride(1));
 }
 
 // A part of the tiles of a head.

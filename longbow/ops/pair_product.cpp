@@ -10,7 +10,6 @@
 #include "longbow/ops/differentiable.h"
 #include "longbow/ops/gradient.h"
 #include "longbow/ops/pair_product_formula.h"
-#include "longbow/ops/tile_attention.h"
 
 namespace longbow {
 namespace {
@@ -34,35 +33,6 @@ Three backward_on_meta(const Tensor&, const Tensor& q, const Tensor& k, const Te
 Tensor top_on_meta(const Tensor& q, const Tensor&, const Maybe&, bool, const Tensor&, bool) {
   const auto wide = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   return at::empty({3, q.size(0), q.size(1), q.size(2)}, q.options().dtype(wide));
-}
-
-// On a CPU tiles do without the N x M scores, unless the largest are to be found.
-BlockRule rule_of(const Tensor& q, const Tensor& k, const Maybe& keep, bool causal, double scale) {
-  BlockRule rule = {.pairs = one_block(q.size(2), k.size(2)), .scale = scale};
-  if (keep) rule.visibility.keep = keep->unsqueeze(1);
-  if (causal) rule.visibility.ahead = k.size(2) - q.size(2);
-  return rule;
-}
-Two on_cpu(const Tensor& q, const Tensor& k, const Tensor& v, const Maybe& keep, bool causal,
-           double scale, const Maybe& top) {
-  if (top || !has_tile_kernel(q, k, v))
-    return pair_product_by_aten(q, k, v, keep, causal, scale, top);
-  const auto wide = [](const Tensor& x) {
-    return x.to(x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
-  };
-  const auto [out, none] = tile_attention(wide(q), wide(k), wide(v), {},
-                                          rule_of(q, k, keep, causal, scale), TileWeights::relu);
-  return {out, at::empty({0}, out.options())};
-}
-Three backward_on_cpu(const Tensor& dout, const Tensor& q, const Tensor& k, const Tensor& v,
-                      const Maybe& keep, bool causal, double scale, const Maybe& top,
-                      const Tensor& out, const Tensor& log_sum) {
-  if (top || !has_tile_kernel(q, k, v))
-    return pair_product_backward_by_aten(dout, q, k, v, keep, causal, scale, top, out, log_sum);
-  const auto [dq, dk, dv, none] =
-      tile_attention_backward({q, k, v, {}, {}, {}, dout, {}, false},
-                              rule_of(q, k, keep, causal, scale), TileWeights::relu);
-  return {dq, dk, dv};
 }
 
 template <class Function>
@@ -147,8 +117,8 @@ TORCH_LIBRARY_FRAGMENT(longbow, m) {
       "Tensor");
 }
 TORCH_LIBRARY_IMPL(longbow, CPU, m) {
-  m.impl("pair_product", on_cpu);
-  m.impl("pair_product_backward", backward_on_cpu);
+  m.impl("pair_product", pair_product_by_aten);
+  m.impl("pair_product_backward", pair_product_backward_by_aten);
   m.impl("top_keys", top_keys_by_aten);
 }
 TORCH_LIBRARY_IMPL(longbow, Meta, m) {

@@ -1,6 +1,6 @@
 #pragma once
-// Attention in tiles of queries and keys on a CPU: what block_softmax, slot_softmax, pack_softmax
-// and pair_product do there. No scores are written to memory.
+// Attention in tiles of queries and keys on a CPU: block_softmax there, and what reads all keys. No
+// scores are written to memory.
 #include <tuple>
 
 #include "longbow/kernels/tile_attention.h"
@@ -10,6 +10,8 @@ namespace longbow {
 
 using kernels::TileWeights;
 
+// From how many queries on tiles are faster than products of whole sequences, as in decoding.
+constexpr int64_t kEnoughQueries = 8;
 // Whether the kernels take these: on a CPU, as many sequences and heads of each.
 bool has_tile_kernel(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v);
 

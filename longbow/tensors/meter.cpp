@@ -167,6 +167,21 @@ double projections(const c10::IValue& omega) {
   return static_cast<double>(omega.toTensor().size(1));
 }
 
+// `count` products of square matrices as large as a, for each of the states.
+double small_products(const Tensor& a, double count, const Tensor& states) {
+  return count * 2 * elements(a) * static_cast<double>(a.size(-1)) *
+         static_cast<double>(states.size(0));
+}
+
+// Of x, y and z, x[at] the first of them, in chunks of 64: pairs, and reads and writes of the sums;
+// where blocks of columns fade, scores are common to all.
+double fading_sums(Values x, size_t at) {
+  constexpr double kChunk = 64;
+  const auto &keys = x[at].toTensor(), &values = x[at + 2].toTensor();
+  const auto p = static_cast<double>(keys.size(-1)), q = static_cast<double>(values.size(-1));
+  return 2 * elements(keys) / p * (kChunk * (p + q) + 2 * p * q);
+}
+
 double transform(const Tensor& x, const Tensor& y, const c10::IValue& dimensions) {
   const auto& longer = y.numel() > x.numel() ? y : x;
   double depth = 0;
@@ -246,9 +261,23 @@ const std::unordered_map<std::string, Formula>& formulas() {
          return 2 * elements(x[0]) * static_cast<double>(x[1].toTensor().size(1));
        }},
       {"longbow::exponential_features",
-       [](Values x, Values y) { return product(x[0].toTensor(), y[0].toTensor()); }},
+       [](Values x, Values) { return 2 * elements(x[0]) * projections(x[1]); }},
       {"longbow::exponential_features_backward",
-       [](Values x, Values) { return product(x[1].toTensor(), x[0].toTensor()); }},
+       [](Values x, Values) { return 2 * elements(x[1]) * projections(x[2]); }},
+      {"longbow::channel_taps",
+       [](Values x, Values) {
+         return 2 * elements(x[0]) * static_cast<double>(x[1].toTensor().size(1));
+       }},
+      {"longbow::channel_taps_backward",
+       [](Values x, Values) {
+         return 4 * elements(x[1]) * static_cast<double>(x[2].toTensor().size(1));
+       }},
+      {"longbow::decayed_product", [](Values x, Values) { return fading_sums(x, 0); }},
+      {"longbow::decayed_product_backward", [](Values x, Values) { return 2 * fading_sums(x, 2); }},
+      {"longbow::iterated_inverse",
+       [](Values x, Values y) { return small_products(x[0].toTensor(), 4, y[1].toTensor()); }},
+      {"longbow::iterated_inverse_backward",
+       [](Values x, Values) { return small_products(x[1].toTensor(), 11, x[2].toTensor()); }},
       {"longbow::slot_softmax", read_pairs},
       {"longbow::slot_softmax_backward", read_pairs_backward},
       {"longbow::pack_softmax", read_pairs},

@@ -100,6 +100,35 @@ TEST(DecayedProduct, GradientsAreThoseOfTheRecurrence) {
   }
 }
 
+TEST(DecayedProduct, BlocksOfColumnsAreTheRecurrence) {
+  struct Shape {
+    int64_t batch, heads, tokens, rows, columns, blocks;
+  };
+  for (const Shape& s : {Shape{1, 1, 130, 19, 35, 7}, Shape{2, 3, 65, 5, 20, 1},
+                         Shape{1, 1, 3, 33, 16, 2}, Shape{1, 2, 200, 128, 64, 2}})
+    for (const auto type : {at::kDouble, at::kFloat})
+      for (const bool reversed : {false, true}) {
+        const DecayedInputs in(s.batch, s.heads, s.tokens, s.rows, s.columns, s.blocks);
+        in.g.select(2, s.tokens / 2).fill_(-1e30);
+        const DecayedProduct how = {.fading = Fading::columns, .scale = 0.7, .reversed = reversed};
+        ASSERT_TRUE(has_decay_kernel(in.x, in.y, in.z, in.g, how.fading));
+        const auto got =
+            decayed_results(in, at::dtype(type),
+                            [&](const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& g,
+                                Tensor& sums) { return decayed_product(x, y, z, g, how, sums); });
+        const auto want = decayed_results(
+            in, at::dtype(at::kDouble),
+            [&](const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& g, Tensor& sums) {
+              return decayed_recurrence(x, y, z, g, how, sums);
+            });
+        for (size_t i = 0; i < got.size(); ++i) {
+          const double most = want[i].abs().max().item<double>();
+          EXPECT_NEAR_TENSOR(got[i] / most, want[i] / most, tolerance(type))
+              << "result " << i << " of " << s.tokens << " tokens, reversed " << reversed;
+        }
+      }
+}
+
 TEST(DecayedProduct, TheChunkDoesNotMatter) {
   for (const auto fading : {Fading::rows, Fading::columns}) {
     const auto a = arguments(150, 4, 4, 4);

@@ -29,6 +29,24 @@ TEST(ExponentialFeatures, AreRelativeToTheLargest) {
   }
 }
 
+TEST(ExponentialFeatures, MirroredAreThoseOfBothSigns) {
+  const auto x = random_normal({2, 3, 70, 5}, 1).requires_grad_(),
+             omega = random_normal({3, 19, 5}, 2), both = at::cat({omega, -omega}, 1),
+             direction = random_normal({2, 3, 70, 38}, 3);
+  for (const auto peak : {Peak::token, Peak::head}) {
+    const auto got = exponential_features(x, omega, 0.6, {}, peak, true),
+               want = exponential_features(x, both, 0.6, {}, peak);
+    EXPECT_NEAR_TENSOR(got.phi, want.phi, tolerance(at::kDouble));
+    EXPECT_NEAR_TENSOR(got.peak, want.peak, tolerance(at::kDouble));
+    const auto gradient = [&](const Tensor& phi) {
+      x.mutable_grad() = Tensor();
+      (phi * direction).sum().backward();
+      return x.grad().clone();
+    };
+    EXPECT_NEAR_TENSOR(gradient(got.phi), gradient(want.phi), tolerance(at::kDouble));
+  }
+}
+
 TEST(ExponentialFeatures, OfHiddenTokensAreZeroAndDoNotCount) {
   const auto x = random_normal({2, 1, 9, 4}, 1), omega = random_normal({1, 6, 4}, 2);
   const auto keep = at::ones({2, 9}, at::kBool);

@@ -4,6 +4,8 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/support/tensor.h"
 
 namespace longbow {
@@ -89,6 +91,33 @@ TEST(FeatureAttention, IsTheFormulaOfFeatureProduct) {
   }
 }
 
+TEST(FeatureAttention, IsTheFormulaWhereFeaturesAreGiven) {
+  for (const auto type : {at::kDouble, at::kFloat})
+    for (const int64_t features : {5, 33, 266}) {
+      Inputs x(2, 3, 70, 131, features, 19, type);
+      x.q = x.q.abs();
+      x.k = x.k.abs();
+      const auto near = type == at::kDouble ? tolerance(type) : Tolerance{2e-4, 2e-4};
+      FeatureProduct how = {.keep = x.keep, .added = 1e-3};
+      expect_the_formula(x, how, near, "quotients with hidden keys");
+      how.keep = Tensor();
+      how.least = x.q.sum(-1).median().item<double>() * 131 * 0.8;  // too much for some queries
+      expect_the_formula(x, how, near, "sums that are too small");
+      how.key_map = FeatureMap::exp;
+      expect_the_formula(x, how, near, "given queries and a map of keys");
+    }
+}
+
+TEST(FeatureAttention, WhatIsHiddenMayBeAnything) {
+  const Inputs x(2, 1, 70, 70, 9, 19, at::kDouble);
+  const auto hidden = x.keep.logical_not().view({2, 1, 70, 1});
+  const auto clean = feature_attention(x.q, x.k, x.v, {.keep = x.keep, .normalised = false});
+  const auto got =
+      feature_attention(x.q, x.k.masked_fill(hidden, NAN), x.v.masked_fill(hidden, NAN),
+                        {.keep = x.keep, .normalised = false});
+  EXPECT_NEAR_TENSOR(std::get<0>(got), std::get<0>(clean), kExact);
+}
+
 TEST(FeatureAttention, IsTheFormulaOfRandomProduct) {
   for (const auto type : {at::kDouble, at::kFloat}) {
     const Inputs x(2, 3, 70, 131, 5, 19, type);
@@ -128,6 +157,18 @@ TEST(FeatureAttention, PartsOfAHeadAreJoined) {
   EXPECT_NEAR_TENSOR(out, random_product_formula(x.q, x.k, x.v, how), tolerance(at::kDouble));
   const auto want = random_product_gradient(x.g, x.q, x.k, x.v, how);
   expect_near(got, Three{want[0], want[1], want[2]}, tolerance(at::kDouble));
+}
+
+TEST(FeatureAttention, WhatIsNotANumberStaysSo) {
+  for (const auto map : {FeatureMap::identity, FeatureMap::relu, FeatureMap::elu,
+                         FeatureMap::square, FeatureMap::exp}) {
+    const Inputs x(1, 1, 70, 80, 5, 4, at::kDouble);
+    x.q[0][0][66][3] = NAN;
+    const FeatureProduct how = {.query_map = map, .key_map = map, .normalised = false};
+    const auto out = std::get<0>(feature_attention(x.q, x.k, x.v, how));
+    EXPECT_TRUE(out[0][0][66].isnan().all().item<bool>());
+    EXPECT_FALSE(out[0][0].narrow(0, 0, 66).isnan().any().item<bool>());
+  }
 }
 
 }  // namespace

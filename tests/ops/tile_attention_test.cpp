@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "longbow/ops/pair_product_formula.h"
 #include "tests/support/tensor.h"
 
@@ -130,6 +132,23 @@ TEST(TileAttention, HalfTypesAreAddedUpInFloat32) {
   EXPECT_EQ(out.scalar_type(), at::kBFloat16);
   EXPECT_NEAR_TENSOR(wide(out), want.to(at::kBFloat16).to(at::kFloat), (Tolerance{1e-6, 8e-3}));
   EXPECT_NEAR_TENSOR(sums, want_sums, tolerance(at::kFloat));
+}
+
+// A run that diverges must be seen to: neither a relu nor a maximum may make a number of a NaN.
+TEST(TileAttention, WhatIsNotANumberStaysSo) {
+  const BlockRule rule = {.pairs = one_block(70, 90)};
+  for (const auto weights : {TileWeights::softmax, TileWeights::relu, TileWeights::score}) {
+    const auto q = random_normal({1, 1, 70, 8}, 1), k = random_normal({1, 1, 90, 8}, 2),
+               v = random_normal({1, 1, 90, 8}, 3), dout = random_normal({1, 1, 70, 8}, 4);
+    q[0][0][66][3] = NAN;
+    const auto [out, sums] = tile_attention(q, k, v, {}, rule, weights);
+    EXPECT_TRUE(out[0][0][66].isnan().all().item<bool>());
+    EXPECT_FALSE(out[0][0].narrow(0, 0, 66).isnan().any().item<bool>());
+    const auto [dq, dk, dv, none] =
+        tile_attention_backward({q, k, v, {}, out, sums, dout, {}, false}, rule, weights);
+    EXPECT_TRUE(dv.isnan().all().item<bool>());
+    EXPECT_FALSE(dq[0][0].narrow(0, 0, 66).isnan().any().item<bool>());
+  }
 }
 
 }  // namespace

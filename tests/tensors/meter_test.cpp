@@ -3,7 +3,16 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "longbow/ops/block_softmax.h"
 #include "longbow/ops/causal_product.h"
+#include "longbow/ops/channel_taps.h"
+#include "longbow/ops/decayed_product.h"
+#include "longbow/ops/feature_product.h"
+#include "longbow/ops/iterated_inverse.h"
+#include "longbow/ops/random_product.h"
+#include "longbow/ops/rows_product.h"
+#include "longbow/ops/slot_softmax.h"
+#include "longbow/ops/tile_attention.h"
 
 namespace longbow {
 namespace {
@@ -112,6 +121,88 @@ TEST(Meter, ACausalProductIsLinear) {
   EXPECT_EQ(cost(128), 2 * cost(64));
 }
 
+// Forward, and in a backward pass after it.
+struct Passes {
+  double forward, backward;
+};
+Passes passes_of(const std::function<Tensor()>& forward) {
+  Tensor out;
+  const double first = operations_of([&] { out = forward(); });
+  const auto gradient = at::ones_like(out);
+  return {first, operations_of([&] { out.backward(gradient); })};
+}
+// Of all operators of a pass, some of which copy or clear a tensor.
+void expect_mostly(double operations, double kernel) {
+  EXPECT_NEAR(operations, kernel, 0.01 * kernel);
+}
+
+TEST(Meter, TilesCostTheKeysThatAreListed) {
+  const auto q = at::ones({2, 3, 40, 8}).requires_grad_(), k = at::ones({2, 3, 64, 8});
+  const auto v = at::ones({2, 3, 64, 16});
+  const double a_key = 2.0 * (2 * 3 * 40) * (8 + 16);
+  const auto two_of_four = at::tensor({0, 3, 1, 2, 0, 1}, at::kLong).view({1, 1, 3, 2});
+  const auto blocks = passes_of([&] { return block_softmax(q, k, v, {16, 16, two_of_four}).out; });
+  EXPECT_EQ(blocks.forward, a_key * 2 * 16);
+  expect_mostly(blocks.backward, 2.5 * a_key * 2 * 16);
+  const BlockRule all = {.pairs = one_block(40, 64)};
+  const auto tiles = passes_of([&] { return attend_tiles(q, k, v, all, TileWeights::relu); });
+  EXPECT_EQ(tiles.forward, a_key * 64);
+  expect_mostly(tiles.backward, 2.5 * a_key * 64);
+}
+
+TEST(Meter, SlotsCostAllPairs) {
+  const auto q = at::ones({2, 3, 40, 8}).requires_grad_(), k = at::ones({2, 3, 5, 8});
+  const auto cost = passes_of([&] { return slot_softmax(q, k, k); });
+  EXPECT_EQ(cost.forward, 4.0 * (2 * 3 * 40 * 8) * 5);
+  EXPECT_EQ(cost.backward, 10.0 * (2 * 3 * 40 * 8) * 5);
+}
+
+TEST(Meter, FeaturesCostTheirTokens) {
+  const auto q = at::ones({2, 3, 40, 8}).requires_grad_(), k = at::ones({2, 3, 64, 8});
+  const auto v = at::ones({2, 3, 64, 16}), omega = at::ones({3, 32, 8});
+  const double tokens = 2 * 3 * (40 + 64);
+  const auto maps = passes_of([&] { return feature_product(q, k, v, {}); });
+  EXPECT_EQ(maps.forward, 2 * tokens * 8 * 16);
+  expect_mostly(maps.backward, 2 * maps.forward);
+  const auto random = passes_of([&] { return random_product(q, k, v, {.omega = omega}); });
+  EXPECT_EQ(random.forward, 2 * tokens * 32 * (8 + 16));
+  expect_mostly(random.backward, 2 * random.forward);
+}
+
+TEST(Meter, SumsThatFadeAreLinear) {
+  const auto cost = [](int64_t n) {
+    const auto x = at::ones({2, 3, n, 8}).requires_grad_(), z = at::ones({2, 3, n, 16});
+    return passes_of([&] {
+      Tensor sums;
+      return decayed_product(x, x.detach(), z, at::zeros({2, 3, n, 2}), {.fading = Fading::columns},
+                             sums);
+    });
+  };
+  const auto once = cost(64), twice = cost(128);
+  EXPECT_NEAR(once.forward, 2.0 * (2 * 3 * 64) * (64 * (8 + 16) + 2 * 8 * 16), 5000);
+  EXPECT_NEAR(twice.forward, 2 * once.forward, 5000);
+  EXPECT_NEAR(once.backward, 2 * once.forward, 0.05 * once.backward);
+}
+
+TEST(Meter, AnIteratedInverseCostsItsProducts) {
+  const auto a = at::eye(20).repeat({3, 1, 1}).requires_grad_();
+  const auto cost = passes_of([&] { return iterated_inverse(a, a.detach(), 5); });
+  EXPECT_EQ(cost.forward, 4 * 5 * 2.0 * 3 * 20 * 20 * 20);
+  expect_mostly(cost.backward, 11 * 5 * 2.0 * 3 * 20 * 20 * 20);
+}
+
+TEST(Meter, ProductsOfRowsCostAsOthers) {
+  const auto x = at::ones({70, 16}), weight = at::ones({32, 16}), bias = at::ones({32});
+  EXPECT_EQ(operations_of([&] { (void)rows_product(x, weight, Factor::transposed, bias); }),
+            2.0 * 70 * 16 * 32);
+  EXPECT_EQ(operations_of([&] {
+              (void)columns_product(at::ones({70, 32}), x);
+            }) - operations_of([&] {
+              (void)at::ones({70, 32});
+            }),
+            2.0 * 70 * 16 * 32);
+}
+
 TEST(Meter, AFourierTransformCostsFiveNLogN) {
   const auto x = at::ones({3, 64}, at::kComplexFloat);
   EXPECT_EQ(operations_of([&] { (void)at::fft_fft(x); }), 3 * 5 * 64 * 6);
@@ -120,6 +211,13 @@ TEST(Meter, AFourierTransformCostsFiveNLogN) {
 TEST(Meter, AConvolutionCostsItsKernelAtEverySite) {
   const auto x = at::ones({2, 3, 20}), w = at::ones({5, 3, 4});
   EXPECT_EQ(operations_of([&] { (void)at::conv1d(x, w); }), 2.0 * (2 * 5 * 17) * (3 * 4));
+}
+
+TEST(Meter, ChannelTapsCostEachTap) {
+  const auto z = at::ones({2, 60, 8}).requires_grad_(), taps = at::ones({8, 25});
+  const auto cost = passes_of([&] { return channel_taps(z, taps, {}, 24); });
+  EXPECT_EQ(cost.forward, 2.0 * (2 * 60 * 8) * 25);
+  EXPECT_NEAR(cost.backward, 2 * cost.forward, 0.05 * cost.backward);
 }
 
 TEST(Meter, StopsCountingWhenTheBodyThrows) {

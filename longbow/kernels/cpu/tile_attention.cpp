@@ -168,13 +168,11 @@ template <class M, class T>
   return total;
 }
 
-// A score as a weight, without a softmax; that of a pair that does not see each other, which is
-// -infinity, as 0.
-template <class M, class T>
-[[gnu::always_inline]] inline void weigh_score(Vector<M, T>& score, TileWeights weights) {
-  using V = Vector<M, T>;
-  const T floor = weights == TileWeights::relu ? T(0) : -kInfinity<T>;
-  score = score > floor ? score : V{};
+// Below it a score gives no weight, without a softmax. Pairs that do not see each other have a
+// score of -infinity. Comparisons are such that what is not a number stays so.
+template <class T>
+constexpr T floor_of(TileWeights weights) {
+  return weights == TileWeights::relu ? T(0) : -kInfinity<T>;
 }
 
 template <class T>
@@ -199,7 +197,7 @@ struct Forward {
       for (int64_t c = 0; c < pass.columns; c += kLanes<M, T>) {
         Vector<M, T> score;
         load(score, pass.scores + j * kTileSide + c);
-        weigh_score<M, T>(score, task.weights);
+        score = score <= floor_of<T>(task.weights) ? Vector<M, T>{} : score;
         store(score, pass.scores + j * kTileSide + c);
       }
   }
@@ -410,9 +408,9 @@ struct Backward {
         load(weight, score + j);
         load(d, slope + j);
         if (!shares) {
-          const T floor = task.past.weights == TileWeights::relu ? T(0) : -kInfinity<T>;
-          d = weight > floor ? d : V{};
-          weigh_score<M, T>(weight, task.past.weights);
+          const T floor = floor_of<T>(task.past.weights);
+          d = weight <= floor ? V{} : d;
+          weight = weight <= floor ? V{} : weight;
           store(d, slope + j);
         } else {
           weight -= shift;

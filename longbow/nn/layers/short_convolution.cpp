@@ -12,6 +12,7 @@
 #include "longbow/nn/layers/past_rows.h"
 #include "longbow/nn/layers/taps.h"
 #include "longbow/ops/add_bias.h"
+#include "longbow/ops/channel_taps.h"
 #include "longbow/ops/silu_taps.h"
 
 namespace longbow {
@@ -68,6 +69,9 @@ Tensor ShortConvolution::activated(const Tensor& x, const Context& context, bool
   TORCH_CHECK(columns_ == 0, "a convolution over an image has no direction");
   return over_real_tokens(x, context, [&](const Tensor& z, const Context&) {
     if (has_taps_kernel(z, weight_)) return silu_taps(z, weight_, bias_, reversed);
+    if (has_channel_taps(z, weight_))
+      return channel_taps(z, reversed ? weight_.flip(-1) : weight_, bias_,
+                          reversed ? 0 : weight_.size(1) - 1, TapsOutput::silu);
     return at::silu(reversed ? windowed_taps(z, weight_.flip(-1), 0) + bias_
                              : around(z, /*causal=*/true) + bias_);
   });

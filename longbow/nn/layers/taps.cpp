@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "longbow/ops/channel_taps.h"
 #include "longbow/ops/token_taps.h"
 
 namespace longbow {
@@ -48,6 +49,8 @@ Tensor windowed_taps(const Tensor& z, const Tensor& taps, int64_t left) {
     const auto own = taps.expand({z.size(0), -1, -1, -1});
     if (has_token_taps_kernel(z, own)) return token_taps(z, own, left);
   }
+  if (taps.dim() == 2 && has_channel_taps(z, taps) && left >= 0 && left < taps.size(1))
+    return channel_taps(z, taps.repeat_interleave(z.size(2) / taps.size(0), 0), {}, left);
   // Taps that fall outside of a short sequence for all tokens are left out.
   const int64_t most = z.size(1) - 1;
   const int64_t back = std::min(left, most), ahead = std::min(taps.size(-1) - 1 - left, most);
