@@ -1,8 +1,8 @@
 // Softmax attention (Vaswani et al., 2017, arXiv:1706.03762), the exact one that all others are
 // measured against:
 //   o_i = sum_j softmax_j(q_i . k_j / sqrt D) v_j over the keys that are visible to i.
-// `fused` streams the keys past each query and stores no N x M tensor; `naive` is the formula as it
-// stands.
+// `fused` streams the keys past each query and stores no N x M tensor, as `libtorch` does by
+// LibTorch's kernels alone; `naive` is the formula as it stands.
 #include <ATen/ATen.h>
 
 #include "longbow/attention/mechanism.h"
@@ -11,9 +11,9 @@
 namespace longbow {
 namespace {
 
-enum class Form { fused, naive };
-constexpr std::array<std::string_view, 2> names_of(Form) {
-  return {"fused", "naive"};
+enum class Form { fused, libtorch, naive };
+constexpr std::array<std::string_view, 3> names_of(Form) {
+  return {"fused", "libtorch", "naive"};
 }
 
 struct Config {
@@ -23,7 +23,8 @@ struct Config {
 };
 template <class V>
 void fields(V& v, Config& c) {
-  v("form", c.form, "fused kernels, or the formula with its N x M scores");
+  v("form", c.form,
+    "the fastest fused kernels, those of LibTorch alone, or the formula with its N x M scores");
   v("dropout", c.dropout, "rate on the attention weights; fused drops them tile by tile",
     range(0, 0.99));
   v("head_mask", c.head_mask,
@@ -38,6 +39,8 @@ class Softmax : public ExactAttention {
 
   Tensor attend(const Heads& heads, Context& context) override {
     if (config_.form == Form::naive) return AllPairs::attend(heads, context);
+    if (config_.form == Form::libtorch && !context.maps && !drops())
+      return masked(fused_attention(heads, context.mask, scale_, FusedKernels::libtorch));
     // With maps, the formula below has masked already.
     const auto y = ExactAttention::attend(heads, context);
     return context.maps ? y : masked(y);
@@ -89,7 +92,7 @@ Mechanism softmax_mechanism() {
        .cost = "O(N M D)",
        .summary = "Every query weighs every key; the exact form the others approximate.",
        .exact = "itself",
-       .variants = {{"naive", "{form: naive}"}}},
+       .variants = {{"libtorch", "{form: libtorch}"}, {"naive", "{form: naive}"}}},
       promises, make, check);
 }
 

@@ -54,7 +54,10 @@ std::vector<BenchSubject> subjects(const BenchCommand& command) {
     all.push_back({label, node});
   };
   if (!command.growth) add("softmax", "softmax", "");
-  if (!command.growth && command.config.empty()) add("softmax_naive", "softmax", "{form: naive}");
+  if (!command.growth && command.config.empty()) {
+    if (command.device == "cpu") add("softmax_libtorch", "softmax", "{form: libtorch}");
+    add("softmax_naive", "softmax", "{form: naive}");
+  }
   for (const auto& text : command.configured) {
     const auto mechanism = parse_yaml(text, "--mechanism");
     all.push_back({arena::label_of(mechanism), arena::attention_of(mechanism)});

@@ -168,7 +168,7 @@ TEST(Softmax, DropoutWithoutARandomKeyIsAnError) {
 
 TEST(Softmax, RefusesOptionsThatItDoesNotHave) {
   EXPECT_EQ(error_of([] { (void)make_mixer("softmax", kSite, "{form: fast}"); }),
-            "softmax options:1: softmax.form is 'fast'; one of: fused, naive");
+            "softmax options:1: softmax.form is 'fast'; one of: fused, libtorch, naive");
   EXPECT_EQ(error_of([] { (void)make_mixer("softmax", kSite, "{dropout: 1}"); }),
             "softmax options:1: softmax.dropout is 1, out of range; it may be 0..0.99");
   EXPECT_EQ(error_of([] { (void)make_mixer("softmax", kSite, "{dropuot: 0.1}"); }),

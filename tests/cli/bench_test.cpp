@@ -29,7 +29,8 @@ TEST(BenchCommand, TakesOptionsAndANumberOfTokens) {
   EXPECT_EQ(result.at("context").at("tokens"), 128);
   std::set<std::string> names;
   for (const auto& row : result.at("benchmarks")) names.insert(row.at("mechanism"));
-  EXPECT_EQ(names, (std::set<std::string>{"softmax", "softmax_naive", "k 4", "local"}));
+  EXPECT_EQ(names, (std::set<std::string>{"softmax", "softmax_libtorch", "softmax_naive", "k 4",
+                                          "local"}));
   const auto unknown = here.run(bench("32", {"--mechanism", "{name: linformr}"}));
   EXPECT_EQ(unknown.code, 2);
   EXPECT_EQ(unknown.err,

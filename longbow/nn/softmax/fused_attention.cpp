@@ -4,6 +4,7 @@
 #include "longbow/nn/softmax/tiles.h"
 #include "longbow/ops/pack_softmax.h"
 #include "longbow/ops/slot_softmax.h"
+#include "longbow/ops/tile_attention.h"
 
 namespace longbow {
 namespace {
@@ -38,10 +39,20 @@ Tensor fused_read(const Tensor& q, const Tensor& k, const Tensor& v, const Tenso
   return y * any.to(y.scalar_type());
 }
 
+// Whether our tiles are faster on a CPU: not for wide heads that see everything.
+bool has_faster_tiles(const Heads& heads, const Mask& mask) {
+  constexpr int64_t kWide = 64;
+  return has_tile_kernel(heads.q, heads.k, heads.v) && heads.q.scalar_type() == wide(heads.q) &&
+         heads.q.size(2) >= kEnoughQueries && heads.k.size(2) > 0 &&
+         (mask.causal || heads.q.size(3) <= kWide);
+}
+
 }  // namespace
 
-Tensor fused_attention(const Heads& heads, const Mask& mask, double scale) {
+Tensor fused_attention(const Heads& heads, const Mask& mask, double scale, FusedKernels kernels) {
   const bool itself = heads.x.is_same(heads.source);
+  if (kernels == FusedKernels::fastest && has_faster_tiles(heads, mask))
+    return tiled_softmax(heads.q * scale, heads.k, heads.v, Seen::by(mask), {}, {}, {});
   if (mask.causal && (itself || !mask.keep.defined())) return fused_causal(heads, scale);
   if (mask.causal)  // and keep: the kernels take either rule, or a stored N x M mask
     return tiled_softmax(heads.q.to(wide(heads.q)) * scale, heads.k, heads.v, Seen::by(mask), {},

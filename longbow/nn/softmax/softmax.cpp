@@ -50,9 +50,8 @@ bool packs(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visi
 // Whether kernels on a CPU read this in tiles: which keys are seen is the same for all queries, of
 // which there are enough to fill a vector.
 bool reads_tiles(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible) {
-  constexpr int64_t kEnough = 8;
   return q.dim() == 4 && k.dim() == 4 && v.dim() == 4 && has_tile_kernel(q, k, v) &&
-         q.size(2) >= kEnough && k.numel() > 0 &&
+         q.size(2) >= kEnoughQueries && k.numel() > 0 &&
          (!visible.defined() || (visible.dim() == 4 && visible.size(2) == 1));
 }
 

@@ -31,9 +31,11 @@ Tensor softmax_read(const Tensor& q, const Tensor& k, const Tensor& v, const Ten
 Tensor softmax_read(const Tensor& scores, const Tensor& v, const Tensor& visible,
                     const Weighing& weighing, Context& context);
 
-// softmax(q k^T scale) v by LibTorch's fused kernels, or in tiles where they would want an N x M
-// mask: no N x M tensor is stored.
-Tensor fused_attention(const Heads& heads, const Mask& mask, double scale);
+// softmax(q k^T scale) v by fused kernels: no N x M tensor is stored. Those of LibTorch, except
+// where ours are faster, or where LibTorch's would want an N x M mask.
+enum class FusedKernels { fastest, libtorch };
+Tensor fused_attention(const Heads& heads, const Mask& mask, double scale,
+                       FusedKernels kernels = FusedKernels::fastest);
 
 // Keys and values of all tokens seen so far, one slot more than the capacity: padded tokens are
 // written there.

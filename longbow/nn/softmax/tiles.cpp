@@ -191,7 +191,8 @@ struct Tiled : Differentiable {
 bool has_kernel(const Tensor& q, const Tensor& k, const Tensor& v, const Seen& seen,
                 const Tiling& tiling) {
   return q.is_cpu() && k.sizes().slice(0, 2) == q.sizes().slice(0, 2) && !tiling.hide &&
-         (!seen.visible.defined() || seen.visible.size(2) == 1) && q.numel() > 0 && v.numel() > 0;
+         q.size(2) >= kEnoughQueries && (!seen.visible.defined() || seen.visible.size(2) == 1) &&
+         q.numel() > 0 && v.numel() > 0;
 }
 Tensor by_kernel(const Tensor& q, const Tensor& k, const Tensor& v, const Seen& seen,
                  TileWeights weights, const DroppedWeights& dropped) {
