@@ -79,9 +79,15 @@ std::vector<BenchSubject> subjects(const BenchCommand& command) {
 void check_modes(const BenchCommand& command) {
   if (!command.config.empty()) {
     const auto config = bench_model({"softmax", Node::string("softmax")}, command);
-    if (config.objective != "classification")
-      throw UserError(Place{command.config, 0}, "the objective is " + config.objective,
-                      "a model is timed as a classifier of random texts");
+    for (const auto& mode : command.modes) {
+      if (mode != kModelMode && mode != kWritingMode)
+        throw UserError(Place{"--modes", 0}, "a model has no mode '" + mode + "'",
+                        "one of: training, decode");
+      if (config.objective != (mode == kModelMode ? "classification" : "causal_lm"))
+        throw UserError(Place{command.config, 0}, "the objective is " + config.objective,
+                        "on random texts, training is timed of a classifier and decode of a "
+                        "causal_lm");
+    }
     return;
   }
   for (const auto& mode : command.modes)
@@ -106,6 +112,7 @@ Node json_of(const BenchSample& s) {
                     {"p20", number(1e3 * s.p20)},
                     {"p80", number(1e3 * s.p80)},
                     {"cpu_time", number(1e3 * s.processor)},
+                    {"tokens_per_second", number(static_cast<double>(s.tokens) / s.median)},
                     {"peak_bytes", number(s.peak_bytes)},
                     {"launches", s.work ? Node::integer(s.work->launches) : Node{}},
                     {"operations", s.work ? Node::number(s.work->operations) : Node{}},
@@ -184,13 +191,19 @@ void print_table(const std::vector<BenchSample>& samples, const Node& growth,
 
 void print_times(const std::vector<BenchSample>& samples, const Node& growth,
                  const std::string& mode) {
-  const auto cell = [](const BenchSample& s) {
-    return fmt::format("{:.3g} ({})", 1e3 * s.median, human_bytes(s.peak_bytes));
+  const bool writes = mode == "decode";
+  const auto cell = [=](const BenchSample& s) {
+    const auto rate =
+        writes ? fmt::format("{:.4g}/s, ", static_cast<double>(s.tokens) / s.median) : "";
+    return fmt::format("{:.3g} ({}{})", 1e3 * s.median, rate, human_bytes(s.peak_bytes));
   };
-  print_table(samples, growth, mode, "median ms (peak memory)", cell,
-              {{"time N^", "time_exponent", "{:.2f}"},
-               {"mem N^", "memory_exponent", "{:.2f}"},
-               {"crossover", "crossover_length", "{:.0f}"}});
+  print_table(
+      samples, growth, mode,
+      writes ? "median ms (tokens/s of all sequences, peak memory)" : "median ms (peak memory)",
+      cell,
+      {{"time N^", "time_exponent", "{:.2f}"},
+       {"mem N^", "memory_exponent", "{:.2f}"},
+       {"crossover", "crossover_length", "{:.0f}"}});
 }
 
 // How much of the machine the longest measured length keeps busy.
@@ -216,18 +229,23 @@ void print_rates(const std::vector<BenchSample>& samples, const std::string& mod
       mode, length, 1e-12 * peaks.operations, 1e-9 * peaks.bytes, reporting::console_grid(grid));
 }
 
-// "12.3 (1.52x, 1.7 GiB)": steps a second, and how many times as fast as softmax.
+// "12.3 (1.52x, 1.7 GiB)": steps or tokens a second, and how many times as fast as softmax.
 void print_model(const std::vector<BenchSample>& samples, const Node& growth,
                  const std::string& mode) {
+  const bool writes = mode == kWritingMode;
   const auto cell = [&](const BenchSample& s) {
     const auto softmax = std::ranges::find_if(samples, [&](const BenchSample& other) {
-      return other.label == "softmax" && other.length == s.length && other.status == "ok";
+      return other.label == "softmax" && other.mode == s.mode && other.length == s.length &&
+             other.status == "ok";
     });
     const auto ratio =
         softmax == samples.end() ? "" : fmt::format("{:.2f}x, ", softmax->median / s.median);
-    return fmt::format("{:.3g} ({}{})", 1 / s.median, ratio, human_bytes(s.peak_bytes));
+    const double each = writes ? static_cast<double>(s.tokens) : 1;
+    return fmt::format("{:.3g} ({}{})", each / s.median, ratio, human_bytes(s.peak_bytes));
   };
-  print_table(samples, growth, mode, "training steps per second (beside softmax, peak memory)",
+  print_table(samples, growth, mode,
+              fmt::format("{} per second (beside softmax, peak memory)",
+                          writes ? "tokens written" : "training steps"),
               cell,
               {{"time N^", "time_exponent", "{:.2f}"},
                {"mem N^", "memory_exponent", "{:.2f}"},
@@ -249,7 +267,12 @@ BenchCommand completed(BenchCommand command) {
   if (command.lengths.empty())
     command.lengths = command.growth ? std::vector<int64_t>{2048, 4096, 8192, 16384}
                                      : std::vector<int64_t>{256, 512, 1024, 2048, 4096};
-  if (!command.config.empty()) command.modes = {kModelMode};
+  if (!command.config.empty()) {
+    std::vector<std::string> modes;
+    for (const auto& mode : command.modes)
+      modes.push_back(mode == "training" ? kModelMode : mode == "decode" ? kWritingMode : mode);
+    command.modes = modes.empty() ? std::vector<std::string>{kModelMode} : modes;
+  }
   if (command.modes.empty())
     command.modes = command.growth ? std::vector<std::string>{"training"}
                                    : std::vector<std::string>{"forward", "training"};
@@ -287,7 +310,7 @@ int run(const BenchCommand& given) {
   Node growth = Node::list();
   for (const auto& mode : command.modes) {
     for (const auto& subject : subjects(command)) {
-      if (mode == "decode" && !promises_of(subject).decode) continue;
+      if ((mode == "decode" || mode == kWritingMode) && !promises_of(subject).decode) continue;
       const auto failure = arena::broken_promise(subject.options);
       for (const auto length : command.lengths) {
         if (failure.empty())
@@ -307,9 +330,9 @@ int run(const BenchCommand& given) {
       }
       growth.items.push_back(growth_of(samples, subject, command, mode));
     }
-    (mode == kModelMode ? print_model
-     : command.growth   ? print_growth
-                        : print_times)(samples, growth, mode);
+    (!command.config.empty() ? print_model
+     : command.growth        ? print_growth
+                             : print_times)(samples, growth, mode);
     if (peaks && !command.growth) print_rates(samples, mode, *peaks);
   }
   const bool failed = std::any_of(samples.begin(), samples.end(),

@@ -17,8 +17,8 @@
 #include "longbow/core/error.h"
 #include "longbow/tensors/meter.h"
 #include "longbow/tensors/profile.h"
+#include "longbow/tensors/replay.h"
 #include "longbow/train/run/throughput.h"
-#include "longbow/train/step/replay.h"
 #ifdef LONGBOW_CUDA
 #include <c10/cuda/CUDACachingAllocator.h>
 #endif
@@ -137,6 +137,7 @@ void set_times(BenchSample& result, const std::vector<double>& times) {
 
 void time_layer(BenchSample& result, const BenchSubject& subject, const BenchCommand& command) {
   const auto& mode = result.mode;
+  result.tokens = sequences(command, result.length) * (mode == "decode" ? 1 : result.length);
   Layer layer(subject, command, result.length);
   if (mode == "decode") layer.prefill();
   const std::function<void()> body = mode == "forward" ? [&] { layer.forward(); }
@@ -164,8 +165,14 @@ void time_layer(BenchSample& result, const BenchSubject& subject, const BenchCom
 }
 
 void time_model(BenchSample& result, const BenchSubject& subject, const BenchCommand& command) {
-  const auto cost = measured_step(bench_model(subject, command), result.length, command.repetitions,
-                                  parse_device(command.device), profiles(result, command));
+  const auto config = bench_model(subject, command);
+  const auto device = parse_device(command.device);
+  const bool writes = result.mode == kWritingMode;
+  const auto cost =
+      writes ? measured_decoding(config, result.length, command.repetitions, device, command.graphs)
+             : measured_step(config, result.length, command.repetitions, device,
+                             profiles(result, command));
+  result.tokens = config.train.sampler.batch_size * (writes ? 1 : result.length);
   result.profile = cost.profile;
   result.peak_bytes = cost.peak_bytes;
   set_times(result, cost.seconds);
@@ -202,7 +209,7 @@ BenchSample bench_sample(const BenchSubject& subject, const BenchCommand& comman
   BenchSample result = {.label = subject.label, .mode = mode, .length = length};
   release_cached(parse_device(command.device));
   try {
-    (mode == kModelMode ? time_model : time_layer)(result, subject, command);
+    (command.config.empty() ? time_layer : time_model)(result, subject, command);
   } catch (...) {
     const auto failure = failure_of(std::current_exception());
     result.status = failure.out_of_memory ? "OOM" : "FAIL";

@@ -25,7 +25,7 @@ struct BenchWork {
 
 struct BenchSample {
   std::string label, mode;
-  int64_t length = 0;
+  int64_t length = 0, tokens = 0;       // of a sequence; that a call reads, or writes, in all
   double median = 0, p20 = 0, p80 = 0;  // seconds
   double processor = 0;  // least seconds of all threads; on a GPU and of a model, of the clock
   double peak_bytes = 0;
@@ -38,8 +38,8 @@ struct BenchSample {
 // Whether a layer is timed under a causal mask: asked for, or there is no other form.
 bool is_causal(const BenchSubject& subject, const BenchCommand& command);
 
-// The mode of a bench with --config: whole training steps.
-inline constexpr const char* kModelMode = "model";
+// The modes of a bench with --config: whole training steps, and a token more of every text.
+inline constexpr const char *kModelMode = "model", *kWritingMode = "model_decode";
 // The run config of --config with the mechanism in its model.
 RunConfig bench_model(const BenchSubject& subject, const BenchCommand& command);
 

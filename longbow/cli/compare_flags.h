@@ -52,8 +52,8 @@ inline void declare_comparing(CLI::App& app, Action& action) {
   sub->add_flag("--causal", bench.causal,
                 "forward and training under a causal mask; decoding always is");
   sub->add_flag("--graphs", bench.graphs,
-                "on a GPU, replay each call as a captured graph, as training does; whole models "
-                "always are");
+                "on a GPU, replay each call as a captured graph, as training does; training steps "
+                "of whole models always are");
   sub->add_flag("--profile", bench.profile,
                 "print where the time goes at the longest length: kernels of a GPU, operators on a "
                 "CPU");
@@ -63,7 +63,8 @@ inline void declare_comparing(CLI::App& app, Action& action) {
   sub->add_option(
       "--config", bench.config,
       "a run config: time whole training steps of its model, in its precision and batch "
-      "size, on random texts; instead of --modes, --dtype, --batch, --width, --heads");
+      "size, on random texts, or with --modes decode the tokens that it writes; instead of "
+      "--dtype, --batch, --width, --heads");
   add_set(sub, bench.set);
   sub->add_option("--dtype", bench.dtype, "float32, bfloat16 or float64")->capture_default_str();
   sub->add_option("--batch", bench.batch, "sequences at once")

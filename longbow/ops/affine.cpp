@@ -36,11 +36,13 @@ Tensor on_cpu(const Tensor& x, const Tensor& weight, const std::optional<Tensor>
   check(x, weight, bias);
   const auto rows = rows_of(x);
   const bool plain = !bias || bias->scalar_type() == at::kFloat;
-  if (!plain || !has_rows_kernel(rows, weight, Factor::transposed))
-    return at::linear(x, weight, bias);
   auto sizes = x.sizes().vec();
   sizes.back() = weight.size(0);
-  return rows_product(rows, weight, Factor::transposed, bias.value_or(Tensor())).view(sizes);
+  // LibTorch would take rows that lie apart one sequence at a time.
+  const auto y = plain && has_rows_kernel(rows, weight, Factor::transposed)
+                     ? rows_product(rows, weight, Factor::transposed, bias.value_or(Tensor()))
+                     : at::linear(rows, weight, bias);
+  return y.view(sizes);
 }
 
 Tensor call(const Tensor& x, const Tensor& weight, const std::optional<Tensor>& bias) {

@@ -65,9 +65,29 @@ TEST(BenchCommand, TimesAWholeModel) {
     EXPECT_GT(row.at("real_time").get<double>(), 0);
   }
   here.write("run.yaml", replaced(config, "recall", "markov"));
-  EXPECT_EQ(here.run(bench("32", {"--config", "run.yaml"})).err,
-            "longbow: run.yaml: the objective is causal_lm; a model is timed as a classifier of "
-            "random texts\n");
+  EXPECT_EQ(
+      here.run(bench("32", {"--config", "run.yaml"})).err,
+      "longbow: run.yaml: the objective is causal_lm; on random texts, training is timed of a "
+      "classifier and decode of a causal_lm\n");
+  EXPECT_EQ(here.run(bench("32", {"--config", "run.yaml", "--modes", "forward"})).err,
+            "longbow: --modes: a model has no mode 'forward'; one of: training, decode\n");
+}
+
+TEST(BenchCommand, TimesTheTokensThatAModelWrites) {
+  const Workspace here;
+  here.write("run.yaml", "task: markov\nmodel: {width: 16, layers: 1}\ntrain: {batch_size: 3}\n");
+  const auto outcome = here.run(
+      bench("16,32", {"--mechanisms", "linear,fnet", "--config", "run.yaml", "--modes", "decode"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("tokens written per second"), std::string::npos);
+  const auto result = json::parse(here.read("bench.json"));
+  ASSERT_EQ(result.at("benchmarks").size(), 4u) << "fnet does not write";
+  for (const auto& row : result.at("benchmarks")) {
+    EXPECT_EQ(row.at("mode"), "model_decode");
+    EXPECT_EQ(row.at("status"), "ok") << row.at("reason");
+    EXPECT_NEAR(row.at("tokens_per_second").get<double>() * row.at("real_time").get<double>(), 3e3,
+                1e-6);
+  }
 }
 
 TEST(BenchCommand, WritesTheDocumentedForm) {
@@ -93,6 +113,9 @@ TEST(BenchCommand, WritesTheDocumentedForm) {
     EXPECT_GE(row.at("p80").get<double>(), row.at("real_time").get<double>());
     EXPECT_GT(row.at("peak_bytes").get<double>(), 0);
     EXPECT_GE(row.at("launches").get<double>(), 4);
+    const double tokens = row.at("mode") == "decode" ? 1 : row.at("length").get<double>();
+    EXPECT_NEAR(row.at("tokens_per_second").get<double>() * row.at("real_time").get<double>(),
+                1e3 * tokens, 1e-6 * tokens);
     // Four projections of 32 or 64 tokens of width 16 at least, but for fnet, and their tensors.
     if (row.at("mode") != "decode") {
       EXPECT_GT(row.at("operations").get<double>(),

@@ -29,9 +29,14 @@ struct Texts {
     const auto order = all.scores.argsort(/*stable=*/true, /*dim=*/1, /*descending=*/true);
     return all.picked(order.narrow(1, 0, count));
   }
+  void become(const Texts& others) {
+    scores.copy_(others.scores);
+    lengths.copy_(others.lengths);
+    tokens.copy_(others.tokens);
+  }
 };
 
-class Search {
+class Search : public TokenWriter {
  public:
   Search(const Tensor& logits, const Ending& ending, int64_t steps, const DecodingConfig& config)
       : config_(config), ending_(ending), steps_(steps), beams_(config.beams) {
@@ -40,12 +45,15 @@ class Search {
     finished_ = Texts::none(sequences, beams_, steps, like);
     live_ = Texts::none(sequences, beams_, steps, like);
     live_.scores.select(1, 0).fill_(0);  // the beams are alike: only the first counts
+    const auto ids = like.options().dtype(at::kLong);
     done_ = at::zeros({sequences}, like.options().dtype(at::kBool));
-    first_lane_ = at::arange(sequences, like.options().dtype(at::kLong)).mul(beams_).unsqueeze(1);
+    first_lane_ = at::arange(sequences, ids).mul(beams_).unsqueeze(1);
+    lanes_ = at::zeros({sequences * beams_}, ids);
+    last_ = at::zeros({sequences * beams_, 1}, ids);
   }
 
-  // One token more for every beam; gives the lanes [B K] that they continue.
-  Tensor advance(const Tensor& logits, int64_t step) {
+  // One token more for every beam.
+  void take(const Tensor& logits, const Tensor& step) override {
     const int64_t words = logits.size(1), most = std::min(2 * beams_, beams_ * words);
     const auto gained = ending_.allowed(logits.to(wide(logits)), step).log_softmax(-1);
     const auto sums = live_.scores.unsqueeze(-1) + gained.view({-1, beams_, words});
@@ -53,21 +61,23 @@ class Search {
     const auto beams = places.floor_divide(words), ids = places.remainder(words);
     auto next = live_.picked(beams);
     next.scores = scores;
-    next.lengths = at::full_like(next.lengths, step + 1);
-    next.tokens.select(2, step).copy_(ids);
+    next.lengths = (step + 1).expand_as(next.lengths);
+    next.tokens.index_copy_(2, step, ids.unsqueeze(-1));
     const auto ends = ids == ending_.id;
     finish(next, ends);
     // Those that are no ends, in their order: at most one continuation of a beam is an end.
     const auto order = ends.argsort(/*stable=*/true, /*dim=*/1, /*descending=*/false);
     const auto on = order.narrow(1, 0, beams_);
-    live_ = next.picked(on);
-    live_.scores = live_.scores.masked_fill(ends.gather(1, on), kNever);
+    live_.become(next.picked(on));
+    live_.scores.masked_fill_(ends.gather(1, on), kNever);
     stop();
-    return (beams.gather(1, on) + first_lane_).flatten();
+    lanes_.copy_((beams.gather(1, on) + first_lane_).flatten());
+    last_.copy_(ids.gather(1, on).view({-1, 1}));
   }
 
-  Tensor last_tokens(int64_t step) const { return live_.tokens.select(2, step).reshape({-1, 1}); }
-  bool over() const { return done_.all().item<bool>(); }
+  Tensor tokens() const override { return last_; }
+  Tensor lanes() const override { return lanes_; }
+  bool over() const override { return done_.all().item<bool>(); }
 
   // Texts that did not end count as they stand, where the search was not over.
   Decoded best() const {
@@ -90,34 +100,34 @@ class Search {
                    next.tokens.narrow(1, 0, first)};
     const auto not_now = ends.narrow(1, 0, first).logical_not().logical_or(done_.unsqueeze(1));
     ended.scores = ended.scores.masked_fill(not_now, kNever);
-    finished_ = finished_.with(ended, beams_);
+    finished_.become(finished_.with(ended, beams_));
   }
 
   void stop() {
     const auto worst = finished_.scores.select(1, beams_ - 1);
     if (config_.early_stopping) {
-      done_ = done_.logical_or(worst > kNever);
+      done_.logical_or_(worst > kNever);
       return;
     }
     // Sums only fall, and the longest text is divided by the most.
     const auto longest = at::full_like(live_.lengths.select(1, 0), steps_);
     const auto hope = live_.scores.amax(1) / penalty_of(longest, config_);
-    done_ = done_.logical_or(worst >= hope);
+    done_.logical_or_(worst >= hope);
   }
 
   const DecodingConfig& config_;
   Ending ending_;
   int64_t steps_, beams_;
   Texts finished_, live_;  // with normalised scores; with sums of log-probabilities
-  Tensor done_, first_lane_;
+  Tensor done_, first_lane_, lanes_, last_;
 };
 
 }  // namespace
 
-Tensor Ending::allowed(const Tensor& logits, int64_t step) const {
-  if (id < 0 || step >= earliest) return logits;
+Tensor Ending::allowed(const Tensor& logits, const Tensor& step) const {
+  if (id < 0 || earliest == 0) return logits;
   const auto ids = at::arange(logits.size(1), logits.options().dtype(at::kLong));
-  return logits.masked_fill(ids == id, kNever);
+  return logits.masked_fill((ids == id).logical_and(step < earliest), kNever);
 }
 
 Tensor penalty_of(const Tensor& lengths, const DecodingConfig& config) {
@@ -126,15 +136,11 @@ Tensor penalty_of(const Tensor& lengths, const DecodingConfig& config) {
   return (gnmt ? (tokens + 5) / 6 : tokens).pow(config.length_penalty);
 }
 
-Decoded beam_search(const Continuation& model, State& state, Tensor logits, const Ending& ending,
-                    int64_t steps, const DecodingConfig& config) {
+Decoded beam_search(const Continuation& model, const State& state, const Tensor& logits,
+                    const Ending& ending, int64_t steps, int64_t look, const DecodingConfig& config,
+                    Replay& replay) {
   Search search(logits, ending, steps, config);
-  for (int64_t step = 0; step < steps; ++step) {
-    const auto lanes = search.advance(logits, step);
-    if (step + 1 == steps || search.over()) break;
-    state.reorder(lanes);
-    logits = model.next(search.last_tokens(step), {}, state);
-  }
+  write_tokens(model, state, logits, steps, look, search, replay);
   return search.best();
 }
 

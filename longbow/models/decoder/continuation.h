@@ -30,6 +30,7 @@ struct DecodingConfig {
   bool early_stopping = true;
   double temperature = 1, top_p = 1;
   int64_t top_k = 0;
+  bool graphs = false;
 };
 template <class V>
 void fields(V& v, DecodingConfig& c) {
@@ -53,6 +54,7 @@ void fields(V& v, DecodingConfig& c) {
   v("top_k", c.top_k, "sample: among the k most probable tokens; 0 = all", at_least(0));
   v("top_p", c.top_p, "sample: among the fewest tokens whose probabilities reach this sum",
     range(1e-6, 1));
+  v("graphs", c.graphs, "on a GPU, capture the step from one token to the next and replay it");
 }
 // UserError where the options contradict each other; `tree` is where they were read from.
 void check_decoding(const DecodingConfig& config, const Node& tree);

@@ -17,52 +17,65 @@ void repeat_lanes(State& state, Tensor& logits, int64_t count) {
   logits = logits.index_select(0, copies);
 }
 
-// A token for each lane, by the inverse of the distribution function: [L].
-Tensor drawn(const Tensor& logits, const DecodingConfig& config, const Random& random,
-             int64_t step) {
-  const auto probabilities = sampling_distribution(logits, config);
-  const auto sums = probabilities.cumsum(-1);
-  const auto site = "decoding." + std::to_string(step);
-  const auto u = random.uniform({logits.size(0), 1}, site).to(sums.scalar_type());
-  const auto all = sums.narrow(1, sums.size(1) - 1, 1);
-  // u < 1, but rounding may reach the sum itself: then the last token that has a probability.
-  const auto last = (sums < all).sum(-1);
-  return at::minimum((sums <= u * all).sum(-1), last);
-}
+// Chooses a token for each lane: logits [L, V], step [1] -> [L].
+using Choose = std::function<Tensor(const Tensor& logits, const Tensor& step)>;
 
-using Choose = std::function<Tensor(const Tensor& logits, int64_t step)>;
-
-struct Written {
-  Tensor tokens, lengths, sums;  // [L, steps], [L], [L] log-probability
-};
-
-// One text a lane; where `waits`, it ends when all lanes have ended.
-Written write_lanes(const Continuation& model, State& state, Tensor logits, const Choose& choose,
-                    const Ending& ending, int64_t steps, bool waits) {
-  const int64_t lanes = logits.size(0);
-  const auto ids = logits.options().dtype(at::kLong);
-  auto live = at::ones({lanes}, ids.dtype(at::kBool));
-  auto lengths = at::zeros({lanes}, ids);
-  auto sums = at::zeros({lanes}, logits.options().dtype(at::kDouble));
-  std::vector<Tensor> columns;
-  for (int64_t step = 0; step < steps; ++step) {
-    const auto open = ending.allowed(logits.to(wide(logits)), step);
-    const auto token = choose(open, step).masked_fill(live.logical_not(), 0);
-    const auto gained = open.log_softmax(-1).gather(1, token.unsqueeze(1)).squeeze(1);
-    sums = sums + gained.masked_fill(live.logical_not(), 0);
-    lengths = lengths + live.to(at::kLong);
-    columns.push_back(token);
-    if (ending.id >= 0) live = live.logical_and(token != ending.id);
-    if (step + 1 == steps || (waits && !live.any().item<bool>())) break;
-    logits = model.next(token.unsqueeze(1), {}, state);
-  }
-  const auto tokens = at::stack(columns, 1);
-  return {at::constant_pad_nd(tokens, {0, steps - tokens.size(1)}), lengths, sums};
-}
-
-Tensor best(const Tensor& logits, int64_t) {
+Tensor most_probable(const Tensor& logits, const Tensor&) {
   return logits.argmax(-1);
 }
+
+// At random, by the inverse of the distribution function.
+Choose drawn(const DecodingConfig& config, const Random& random, int64_t lanes, int64_t steps) {
+  std::vector<Tensor> rows;
+  for (int64_t step = 0; step < steps; ++step)
+    rows.push_back(random.uniform({lanes}, "decoding." + std::to_string(step)));
+  return [=, draws = at::stack(rows)](const Tensor& logits, const Tensor& step) {
+    const auto sums = sampling_distribution(logits, config).cumsum(-1);
+    const auto u = draws.index_select(0, step).view({lanes, 1}).to(sums.scalar_type());
+    const auto all = sums.narrow(1, sums.size(1) - 1, 1);
+    // u < 1, but rounding may reach the sum itself: then the last token that has a probability.
+    const auto last = (sums < all).sum(-1);
+    return at::minimum((sums <= u * all).sum(-1), last);
+  };
+}
+
+// One text a lane, until all have ended.
+class LaneWriter : public TokenWriter {
+ public:
+  LaneWriter(const Tensor& logits, int64_t steps, Choose choose, const Ending& ending)
+      : choose_(std::move(choose)), ending_(ending) {
+    const int64_t lanes = logits.size(0);
+    const auto ids = logits.options().dtype(at::kLong);
+    written = at::zeros({lanes, steps}, ids);
+    lengths = at::zeros({lanes}, ids);
+    sums = at::zeros({lanes}, logits.options().dtype(at::kDouble));
+    last_ = at::zeros({lanes, 1}, ids);
+    live_ = at::ones({lanes}, ids.dtype(at::kBool));
+  }
+
+  void take(const Tensor& logits, const Tensor& step) override {
+    const auto open = ending_.allowed(logits.to(wide(logits)), step);
+    const auto ended = live_.logical_not();
+    const auto token = choose_(open, step).masked_fill(ended, 0).unsqueeze(1);
+    sums.add_(open.log_softmax(-1).gather(1, token).squeeze(1).masked_fill(ended, 0));
+    lengths.add_(live_);
+    written.index_copy_(1, step, token);
+    last_.copy_(token);
+    if (ending_.id >= 0) live_.logical_and_(token.squeeze(1) != ending_.id);
+  }
+  Tensor tokens() const override { return last_; }
+  bool over() const override { return !live_.any().item<bool>(); }
+
+  Tensor written, lengths, sums;  // [L, steps], 0 behind the end; [L]; [L] log-probability
+
+ private:
+  Choose choose_;
+  Ending ending_;
+  Tensor last_, live_;
+};
+
+// How many tokens are replayed before the host asks whether all texts have ended.
+constexpr int64_t kLook = 8;
 
 // Tokens to write, and the room that they and the prompt need.
 int64_t steps_for(const Continuation& model, const Prompt& prompt, int64_t wanted) {
@@ -79,30 +92,32 @@ int64_t steps_for(const Continuation& model, const Prompt& prompt, int64_t wante
 }  // namespace
 
 Decoded decode(const Continuation& model, const Prompt& prompt, int64_t end,
-               const DecodingConfig& config, const Random& random) {
+               const DecodingConfig& config, const Random& random, Replay* given) {
   const at::NoGradGuard no_grad;
   check_decoding(config, {});
+  const auto own = given ? nullptr : make_replay(prompt.tokens.device(), config.graphs);
+  auto& replay = given ? *given : *own;
   const int64_t steps = steps_for(model, prompt, config.max_length);
+  const int64_t look = replay.captures() ? kLook : 1;
   auto state = model.start(prompt.tokens.size(1) + steps - 1);
   auto logits = model.next(prompt.tokens, prompt.keep, state);
   const Ending ending = {.id = end, .earliest = config.min_length};
   if (config.method == DecodingMethod::beam) {
     repeat_lanes(state, logits, config.beams);
-    return beam_search(model, state, logits, ending, steps, config);
+    return beam_search(model, state, logits, ending, steps, look, config, replay);
   }
-  Choose choose = best;
-  if (config.method == DecodingMethod::sample)
-    choose = [&](const Tensor& scores, int64_t step) {
-      return drawn(scores, config, random, step);
-    };
   repeat_lanes(state, logits, config.n_best);
-  const auto written = write_lanes(model, state, logits, choose, ending, steps, /*waits=*/true);
+  const auto choose = config.method == DecodingMethod::sample
+                          ? drawn(config, random, logits.size(0), steps)
+                          : most_probable;
+  LaneWriter writer(logits, steps, choose, ending);
+  write_tokens(model, state, logits, steps, look, writer, replay);
   const auto scores =
-      (written.sums / penalty_of(written.lengths, config)).view({model.lanes, config.n_best});
+      (writer.sums / penalty_of(writer.lengths, config)).view({model.lanes, config.n_best});
   const auto order = scores.argsort(/*stable=*/true, /*dim=*/1, /*descending=*/true);
-  const auto tokens = written.tokens.view({model.lanes, config.n_best, steps});
+  const auto tokens = writer.written.view({model.lanes, config.n_best, steps});
   return {tokens.gather(1, order.unsqueeze(-1).expand_as(tokens)),
-          written.lengths.view_as(scores).gather(1, order), scores.gather(1, order)};
+          writer.lengths.view_as(scores).gather(1, order), scores.gather(1, order)};
 }
 
 Tensor decode_greedily(const Continuation& model, const Prompt& prompt, int64_t end,
@@ -111,9 +126,10 @@ Tensor decode_greedily(const Continuation& model, const Prompt& prompt, int64_t 
   steps_for(model, prompt, steps);
   auto state = model.start(prompt.tokens.size(1) + steps - 1);
   const auto logits = model.next(prompt.tokens, prompt.keep, state);
-  return write_lanes(model, state, logits, best, {.id = end, .earliest = 0}, steps,
-                     /*waits=*/false)
-      .tokens;
+  LaneWriter writer(logits, steps, most_probable, {.id = end, .earliest = 0});
+  const auto replay = make_replay(prompt.tokens.device(), /*graphs=*/false);
+  write_tokens(model, state, logits, steps, /*look=*/0, writer, *replay);
+  return writer.written;
 }
 
 Tensor sampling_distribution(const Tensor& logits, const DecodingConfig& config) {

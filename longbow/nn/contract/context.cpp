@@ -93,6 +93,36 @@ void State::detach() {
   for (auto& [name, state] : child) state.detach();
 }
 
+std::vector<StateTensor> State::tensors(const std::string& prefix) {
+  std::vector<StateTensor> all;
+  for (auto& [name, tensor] : lane) {
+    const auto empty = fill.find(name);
+    all.push_back({prefix + name, &tensor, empty == fill.end() ? 0 : empty->second});
+  }
+  if (seen.defined()) all.push_back({prefix + "seen", &seen});
+  for (auto& [name, state] : child)
+    for (auto& inner : state.tensors(prefix + name + ".")) all.push_back(std::move(inner));
+  return all;
+}
+
+// A lane may be a view that repeats one row for all: each gets its own.
+void State::settle() {
+  const at::NoGradGuard no_grad;
+  for (auto& [name, tensor, empty] : tensors()) *tensor = tensor->clone().contiguous();
+}
+
+void State::put(const State& state) {
+  const at::NoGradGuard no_grad;
+  State given = state;
+  const auto from = given.tensors(), to = tensors();
+  TORCH_CHECK(from.size() == to.size(), "state: ", from.size(), " tensors, not ", to.size());
+  for (size_t i = 0; i < from.size(); ++i) {
+    TORCH_CHECK(from[i].name == to[i].name, "state: ", from[i].name, ", not ", to[i].name);
+    if (!from[i].tensor->is_same(*to[i].tensor))
+      to[i].tensor->narrow(0, 0, from[i].tensor->size(0)).copy_(*from[i].tensor);
+  }
+}
+
 at::ScalarType wide(const Tensor& x) {
   return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }

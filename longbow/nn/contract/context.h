@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "longbow/tensors/module_weights.h"
 
@@ -49,6 +50,14 @@ struct Choices {
   Tensor pick(const std::string& key, const std::function<Tensor()>& make);
 };
 
+// A tensor of a state by its name behind those of the children it stands in, and what an empty lane
+// holds there.
+struct StateTensor {
+  std::string name;
+  Tensor* tensor;
+  double empty = 0;
+};
+
 // What a layer remembers of the tokens it has seen: one flow for decoding and for segment
 // recurrence. Any split of a sequence into extensions equals the forward pass. Every lane tensor
 // has the batch first.
@@ -63,6 +72,13 @@ struct State {
   void reorder(const Tensor& beams);  // [B'] int64: lane b becomes what lane beams[b] was
   void reset(const Tensor& lanes);    // [B] bool: these lanes start anew
   void detach();                      // cuts the gradient between segments
+
+  // All of them, `seen` and those of children too.
+  std::vector<StateTensor> tensors(const std::string& prefix = "");
+  // Gives every tensor memory of its own, where it then stays as long as values are put there.
+  void settle();
+  // The first lanes become those of `state`, which has as many or fewer; without a gradient.
+  void put(const State& state);
 };
 
 struct Context {

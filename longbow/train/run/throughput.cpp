@@ -7,6 +7,7 @@
 
 #include "longbow/core/interruption.h"
 #include "longbow/core/seed.h"
+#include "longbow/data/feed/sampler.h"
 #include "longbow/tensors/meter.h"
 #include "longbow/tensors/profile.h"
 #include "longbow/train/run/run_task.h"
@@ -81,6 +82,15 @@ Splits random_bytes(int64_t samples, int64_t length) {
   return splits;
 }
 
+// The same run on samples of one length each.
+RunConfig with_one_length(RunConfig config, int64_t max_length) {
+  config.model["max_length"] = Node::integer(max_length);
+  config.train.sampler.batch_tokens = 0;
+  config.train.sampler.bucket = 1;
+  config.train.sampler.lengths.clear();
+  return config;
+}
+
 }  // namespace
 
 double measured_throughput(const RunConfig& config, at::Device device) {
@@ -92,11 +102,7 @@ double measured_throughput(const RunConfig& config, at::Device device) {
 StepCost measured_step(const RunConfig& config, int64_t length, int64_t repetitions,
                        at::Device device, bool profiled) {
   TORCH_CHECK(config.objective == "classification", "a model is timed as a classifier");
-  auto timed = config;
-  timed.model["max_length"] = Node::integer(length);
-  timed.train.sampler.batch_tokens = 0;
-  timed.train.sampler.bucket = 1;
-  timed.train.sampler.lengths.clear();
+  const auto timed = with_one_length(config, length);
   auto splits = random_bytes(timed.train.sampler.batch_size, length);
   if (const auto* input = timed.model.find("input"); input && input->text == "pixels") {
     const auto side = static_cast<int64_t>(std::sqrt(static_cast<double>(length)));
@@ -114,6 +120,37 @@ StepCost measured_step(const RunConfig& config, int64_t length, int64_t repetiti
     cost.seconds.push_back(seconds_now() - start);
   }
   if (profiled) cost.profile = profile([&] { steps.run(); }, device).text(24);
+  return cost;
+}
+
+StepCost measured_decoding(const RunConfig& config, int64_t length, int64_t repetitions,
+                           at::Device device, bool graphs) {
+  TORCH_CHECK(config.objective == "causal_lm", "a model that writes is timed as a causal_lm");
+  // The difference is what the tokens between cost, without the beginning and without a capture.
+  constexpr int64_t kFew = 8, kMany = 72;
+  const auto timed = with_one_length(config, length + kMany);
+  const auto splits = random_bytes(timed.train.sampler.batch_size, length);
+  const auto task = make_task(timed, splits, device);
+  task->model().eval();
+  Sampler plans(lengths_of(*splits.train), timed.train.sampler, config.seed);
+  const auto batch = collate(*splits.train, plans.next()).to(device);
+  const auto random = Random::from_seed(config.seed, 0, device);
+  auto how = task->decoding();
+  how.graphs = how.graphs || graphs;
+  const auto write = [&](int64_t tokens) {
+    check_interruption();
+    how.max_length = tokens;
+    const double start = seconds_now();
+    (void)task->write(batch, how, random).lengths.cpu();
+    return seconds_now() - start;
+  };
+  StepCost cost;
+  cost.peak_bytes = static_cast<double>(measure([&] { write(kFew); }, device).peak_bytes);
+  write(kMany);
+  for (int64_t i = 0; i < repetitions; ++i) {
+    const double few = write(kFew);
+    cost.seconds.push_back((write(kMany) - few) / (kMany - kFew));
+  }
   return cost;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// What training steps cost, without evaluation and without files.
+// What training steps and written tokens cost, without evaluation and without files.
 #include <string>
 #include <vector>
 
@@ -20,5 +20,10 @@ struct StepCost {
 // The objective must be classification.
 StepCost measured_step(const RunConfig& config, int64_t length, int64_t repetitions,
                        at::Device device, bool profiled = false);
+// One more token of every text of a full batch, behind random beginnings that are all of one length
+// and in the way that model.decoding says; replayed as a graph where `graphs` says so too. The
+// objective must be causal_lm.
+StepCost measured_decoding(const RunConfig& config, int64_t length, int64_t repetitions,
+                           at::Device device, bool graphs = false);
 
 }  // namespace longbow

@@ -10,7 +10,7 @@
 #include "longbow/train/optimizers/average.h"
 #include "longbow/train/optimizers/optimizer.h"
 #include "longbow/train/step/anomaly.h"
-#include "longbow/train/step/replay.h"
+#include "longbow/tensors/replay.h"
 
 namespace longbow {
 

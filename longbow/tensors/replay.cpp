@@ -1,4 +1,4 @@
-#include "longbow/train/step/replay.h"
+#include "longbow/tensors/replay.h"
 
 #ifdef LONGBOW_CUDA
 #include <ATen/cuda/CUDAEvent.h>
@@ -25,13 +25,15 @@ class Direct : public Replay {
 class Graphs : public Replay {
  public:
   explicit Graphs(at::Device device)
-      : stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device.index())) {
-    const auto before = c10::cuda::getCurrentCUDAStream(device.index());
-    at::cuda::CUDAEvent ready;
-    ready.record(before);
-    ready.block(stream_);
-    c10::cuda::setCurrentCUDAStream(stream_);  // everything in between must be in order with us
+      : before_(c10::cuda::getCurrentCUDAStream(device.index())),
+        stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device.index())) {
+    go_on(before_, stream_);  // everything in between must be in order with us
   }
+  ~Graphs() override {
+    if (c10::cuda::getCurrentCUDAStream(stream_.device_index()) == stream_) go_on(stream_, before_);
+  }
+  Graphs(const Graphs&) = delete;
+  Graphs& operator=(const Graphs&) = delete;
 
   void run(const std::string& key, const std::function<void()>& body) override {
     auto& entry = entries_[key];
@@ -66,7 +68,15 @@ class Graphs : public Replay {
     int seen = 0;
     std::unique_ptr<at::cuda::CUDAGraph> graph;
   };
-  c10::cuda::CUDAStream stream_;
+  // What comes next is done on another stream, after what was begun on this one.
+  static void go_on(const c10::cuda::CUDAStream& from, const c10::cuda::CUDAStream& to) {
+    at::cuda::CUDAEvent done;
+    done.record(from);
+    done.block(to);
+    c10::cuda::setCurrentCUDAStream(to);
+  }
+
+  c10::cuda::CUDAStream before_, stream_;
   at::cuda::MempoolId_t pool_ = at::cuda::graph_pool_handle();
   std::map<std::string, Entry> entries_;
 };
