@@ -160,7 +160,7 @@ void time_layer(BenchSample& result, const BenchSubject& subject, const BenchCom
   }
   set_times(result, times);
   result.processor = arena::quantile(processor, 0);
-  if (profiles(result, command)) result.profile = profile(body, layer.device()).text();
+  if (profiles(result, command)) result.profile = profile(body, layer.device()).text(24);
   if (mode == "forward") result.error = layer.error(subject);
 }
 

@@ -34,13 +34,15 @@ struct TileAttention {
   T* log_sum;            // [N], or null where there is no softmax
 };
 
-// dq is written, dk, dv and dbias are added to.
+// dq is written, dk, dv and dbias are added to; where `fresh`, dk and dv are written too: there is
+// one tile of queries, which sees all keys.
 template <class T>
 struct TileAttentionBackward {
   TileAttention<T> past;
   Rows<const T> dout;
   const T* dlog_sum;  // [N], or null
   Rows<T> dq, dk, dv;
+  bool fresh;
   T* dbias;  // as bias, or null
 };
 

@@ -31,6 +31,10 @@ struct Visibility {
   // Of the same shapes: a query reads keys of its own group only; undefined: all are of one.
   at::Tensor query_groups = {}, key_groups = {};
   at::Tensor key_bias = {};  // [1 or B, 1 or H, M] float: added to scores, without a gradient
+  bool hides_nothing() const {
+    return back == kAll && ahead == kAll && apart == 0 && !keep.defined() &&
+           !query_groups.defined();
+  }
 };
 
 // Weights that are dropped, as philox_dropout drops the elements of [B, H, U, query_block, S

@@ -48,6 +48,11 @@ struct Read {
     if (how.dropped.rate > 0) check_key(how.dropped.key, "block_softmax");
   }
 
+  // Whether every query reads all keys, once.
+  bool reads_everything() const {
+    return rule.visibility.hides_nothing() && columns.numel() == 1 &&
+           *columns.const_data_ptr<int64_t>() == 0 && rule.pairs.key_block >= k.size(2);
+  }
   // Of a tile of queries, in vectors.
   int64_t work() const {
     return std::min<int64_t>(rule.pairs.query_block, 64) * rule.pairs.columns.size(3) *
@@ -106,9 +111,9 @@ void run(const Read& read) {
 // Room for sums of gradients: several parts of a head must not write to the same.
 struct Sums {
   Tensor all;  // [parts, B, H, M, D], or [B, H, M, D]
-  Sums(const Tensor& like, int64_t parts) {
+  Sums(const Tensor& like, int64_t parts, bool fresh) {
     if (parts == 1) {
-      all = like.zero_().unsqueeze(0);
+      all = (fresh ? like : like.zero_()).unsqueeze(0);
       return;
     }
     all =
@@ -127,7 +132,8 @@ template <class T>
 void run_backward(const Read& read, Returned& d) {
   const int64_t tiles = kernels::query_tiles(read.of<T>(0, 0)),
                 parts = parts_of_heads(read.q, tiles);
-  const Sums dk(d.dk, parts), dv(d.dv, parts);
+  const bool fresh = tiles == 1 && read.reads_everything();
+  const Sums dk(d.dk, parts, fresh), dv(d.dv, parts, fresh);
   each_part(read.q, parts, tiles, 2 * read.work(), [&](const HeadPart& p) {
     const int64_t b = p.batch, h = p.head;
     kernels::tile_attention_backward<T>({.past = read.of<T>(b, h),
@@ -136,6 +142,7 @@ void run_backward(const Read& read, Returned& d) {
                                          .dq = rows_of<T>(d.dq, b, h),
                                          .dk = rows_of<T>(dk.all[p.part], b, h),
                                          .dv = rows_of<T>(dv.all[p.part], b, h),
+                                         .fresh = fresh,
                                          .dbias = data_of<T>(d.dbias, b, h)},
                                         p.first, p.last);
   });

@@ -88,6 +88,23 @@ TEST(TileAttention, AllPairsAreOneBlock) {
   }
 }
 
+// Gradients of keys are written at once then, unless some are not seen.
+TEST(TileAttention, FewQueriesAreOneTile) {
+  Problem p = {40, 200, 21, 16, {.pairs = one_block(40, 200), .scale = 0.125}};
+  for (const auto type : {at::kDouble, at::kFloat}) {
+    p.rule.pairs.columns = at::zeros({1, 1, 1, 1}, at::kLong);
+    p.rule.visibility = {};
+    expect_the_formula(p, type, "all");
+    p.rule.visibility.keep = numbers({2, 1, p.keys}, 4, 6) > 0;
+    expect_the_formula(p, type, "some");
+    p.rule.visibility = {.ahead = 100};
+    expect_the_formula(p, type, "near ones");
+    p.rule.visibility = {};
+    p.rule.pairs.columns = at::full({1, 1, 1, 1}, -1, at::kLong);
+    expect_the_formula(p, type, "none");
+  }
+}
+
 TEST(TileAttention, RowsOfOneHeadAreSharedOutToo) {
   const auto q = random_normal({1, 1, 300, 16}, 1), k = random_normal({1, 1, 260, 16}, 2),
              v = random_normal({1, 1, 260, 16}, 3), dout = random_normal({1, 1, 300, 16}, 4);

@@ -368,10 +368,13 @@ struct Backward {
                           __attribute__((always_inline)) { task.dbias[number] += room.ds[pair]; });
   }
 
-  [[gnu::always_inline]] static void add_row(const T* from, T factor, int64_t width,
-                                             const Rows<T>& to, int64_t token) {
+  [[gnu::always_inline]] void add_row(const T* from, T factor, int64_t width, const Rows<T>& to,
+                                      int64_t token) const {
     T* const row = to.data + token * to.row;
-    for (int64_t c = 0; c < width; ++c) row[c] += factor * from[c];
+    if (task.fresh)
+      for (int64_t c = 0; c < width; ++c) row[c] = factor * from[c];
+    else
+      for (int64_t c = 0; c < width; ++c) row[c] += factor * from[c];
   }
 
   // The logarithms of the sums, infinite where nothing was seen, and delta = out . dout - dlog_sum;

@@ -92,9 +92,10 @@ struct Backward {
   [[gnu::always_inline]] void on() const {
     const auto& past = task.past;
     const int64_t wide = padded<T>(past.width), most = kTokens + past.taps - 1;
-    TileRoom<T> room((most + kRows + kTokens) * wide + most * kTokens);
+    TileRoom<T> room((most + kRows + kTokens) * wide + (past.taps + kRows) * kRows);
     T *const window = room.take(most * wide), *const rows = room.take(kRows * wide),
-             *const columns = room.take(wide * kTokens), *const pairs = room.take(most * kTokens);
+             *const columns = room.take(wide * kTokens),
+             *const pairs = room.take((past.taps + kRows) * kRows);
     const auto filter = between_zeros(past.filter, past.taps, true);
     for (int64_t tile = begin; tile < end; ++tile) {
       const int64_t first = tile * kTokens, count = std::min(kTokens, past.tokens - first),
@@ -104,21 +105,31 @@ struct Backward {
       gather_window(past.x, past.tokens, past.width, start, depth, window);
       transpose_rows<M, T>(task.dout.data + first * task.dout.row, task.dout.row, count, past.width,
                            T(1), columns, kTokens);
-      tile_product<M, T>({.rows = depth,
-                          .columns = kTokens,
-                          .depth = past.width,
-                          .a = window,
-                          .a_row = wide,
-                          .a_step = 1,
-                          .b = columns,
-                          .b_row = kTokens,
-                          .out = pairs,
-                          .out_row = kTokens});
-      for (int64_t t = 0; t < past.taps; ++t) {
-        T sum = 0;
-        for (int64_t i = 0; i < count; ++i) sum += pairs[(i + t) * kTokens + i];
-        task.dfilter[t] += sum;
-      }
+      for (int64_t i = 0; i < count; i += kRows)
+        add_diagonals<M>(window + i * wide, columns + i, std::min(kRows, count - i), pairs);
+    }
+  }
+
+ private:
+  // Of the products of `count` tokens with all tokens around them.
+  template <class M>
+  [[gnu::always_inline]] void add_diagonals(const T* window, const T* columns, int64_t count,
+                                            T* pairs) const {
+    const auto& past = task.past;
+    tile_product<M, T>({.rows = count + past.taps - 1,
+                        .columns = kRows,
+                        .depth = past.width,
+                        .a = window,
+                        .a_row = padded<T>(past.width),
+                        .a_step = 1,
+                        .b = columns,
+                        .b_row = kTokens,
+                        .out = pairs,
+                        .out_row = kRows});
+    for (int64_t t = 0; t < past.taps; ++t) {
+      T sum = 0;
+      for (int64_t i = 0; i < count; ++i) sum += pairs[(i + t) * kRows + i];
+      task.dfilter[t] += sum;
     }
   }
 };
