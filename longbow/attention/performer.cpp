@@ -111,7 +111,8 @@ class Performer : public AttentionImpl {
       return normalised(feature_sums(q, k, heads.v, causal), q, heads);
     }
     return normalised(
-        positive_sums(query_logs(heads.q), key_logs(heads.k, context), heads.v, causal), heads);
+        positive_sums(positive_queries(heads.q), positive_keys(heads.k, context), heads.v, causal),
+        heads);
   }
 
   void open(State& state, const Heads& empty, int64_t, Context&) override {
@@ -127,8 +128,9 @@ class Performer : public AttentionImpl {
       return normalised(grow_feature_sums(q, key_features(heads.k, context), heads.v, state), q,
                         heads);
     }
-    return normalised(
-        grow_positive_sums(query_logs(heads.q), key_logs(heads.k, context), heads.v, state), heads);
+    return normalised(grow_positive_sums(positive_queries(heads.q), positive_keys(heads.k, context),
+                                         heads.v, state),
+                      heads);
   }
 
   void after_step(int64_t step) override {
@@ -143,14 +145,15 @@ class Performer : public AttentionImpl {
            (config_.map == Map::no_projection && causal);
   }
 
-  Tensor query_logs(const Tensor& q) const {
-    if (config_.map == Map::no_projection) return q.to(wide(q)).log_softmax(-1);
-    return log_features(q, **omega_, mirrored_);
+  PositiveFeatures positive_queries(const Tensor& q) const {
+    if (config_.map == Map::no_projection)
+      return features_of_logs(q.to(wide(q)).log_softmax(-1), {});
+    return positive_features(q, **omega_, mirrored_, {});
   }
-  Tensor key_logs(const Tensor& k, const Context& context) const {
-    const auto logs =
-        config_.map == Map::no_projection ? k.to(wide(k)) : log_features(k, **omega_, mirrored_);
-    return without_padded_logs(logs, context.mask.keep);
+  PositiveFeatures positive_keys(const Tensor& k, const Context& context) const {
+    const auto& keep = context.mask.keep;
+    if (config_.map == Map::no_projection) return features_of_logs(k.to(wide(k)), keep);
+    return positive_features(k, **omega_, mirrored_, keep);
   }
 
   Tensor query_features(const Tensor& q) const {
@@ -254,7 +257,7 @@ Promises promises(const Config& c) {
           .future = causal ? Future::exact : Future::refused,
           .cross = !c.official,
           .decode = causal,
-          .causal_launches = by_logarithms ? Launches::growing : Launches::constant};
+          .causal_launches = by_logarithms ? Launches::logarithmic : Launches::constant};
 }
 
 Attention make(const Site& site, const Config& c) {

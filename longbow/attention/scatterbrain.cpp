@@ -89,9 +89,9 @@ class Scatterbrain : public AttentionImpl {
   Tensor attend(const Heads& heads, Context& context) override {
     if (!hashes_ && config_.window > 0 && !context.mask.causal && heads.q.is_cpu())
       return by_windows(heads, context);
-    const auto logs = without_padded_logs(logs_of(heads.k), context.mask.keep);
-    const auto far = positive_sums(logs_of(heads.q), logs, heads.v, context.mask.causal);
-    const auto queries = side_by_side(heads, far), keys = side_by_side(heads, logs);
+    const auto found = features_of(heads.k, context.mask.keep);
+    const auto far = positive_sums(features_of(heads.q, {}), found, heads.v, context.mask.causal);
+    const auto queries = side_by_side(heads, far), keys = side_by_side(heads, found);
     if (hashes_) return joined(far, hashed(queries, keys, context), heads);
     if (config_.window == 0) return joined(far, {}, heads);
     const int64_t after = ahead(context.mask.causal);
@@ -104,14 +104,15 @@ class Scatterbrain : public AttentionImpl {
   // The sums of the features, and a ring of what a window may still read.
   void open(State& state, const Heads& empty, int64_t capacity, Context&) override {
     open_positive_sums(state, empty, features_);
-    open_ring(state, in_ring(empty, logs_of(empty.k)), Band::around(capacity, back(), 0).tile);
+    open_ring(state, in_ring(empty, features_of(empty.k, {})),
+              Band::around(capacity, back(), 0).tile);
   }
 
   Tensor grow(const Heads& all, State& state, Context& context) override {
     return in_pieces(all, context, ring_size(state), [&](const Heads& heads, Context& inner) {
-      const auto logs = without_padded_logs(logs_of(heads.k), inner.mask.keep);
-      const auto far = grow_positive_sums(logs_of(heads.q), logs, heads.v, state);
-      const auto near = pass_ring(in_ring(heads, logs), state, within(back(), 0), inner);
+      const auto found = features_of(heads.k, inner.mask.keep);
+      const auto far = grow_positive_sums(features_of(heads.q, {}), found, heads.v, state);
+      const auto near = pass_ring(in_ring(heads, found), state, within(back(), 0), inner);
       if (config_.window == 0) return joined(far, {}, heads);
       return joined(far, {nearby(side_by_side(heads, far), near.k, near.visible, inner)}, heads);
     });
@@ -127,8 +128,8 @@ class Scatterbrain : public AttentionImpl {
   int64_t back() const { return config_.window / 2; }
   int64_t ahead(bool causal) const { return causal ? 0 : (config_.window + 1) / 2 - 1; }
   // What nearby() reads, in the place of keys.
-  static Heads in_ring(const Heads& heads, const Tensor& logs) {
-    const auto rows = side_by_side(heads, logs);
+  static Heads in_ring(const Heads& heads, const PositiveFeatures& found) {
+    const auto rows = side_by_side(heads, found);
     return {heads.q, rows, rows.narrow(-1, 0, 0), heads.x, heads.source};
   }
 
@@ -156,15 +157,18 @@ class Scatterbrain : public AttentionImpl {
     return divided(rest * (peak - c).exp() + exact, given);
   }
 
-  Tensor logs_of(const Tensor& x) const { return log_features(x, *omega_, mirrored_); }
+  PositiveFeatures features_of(const Tensor& x, const Tensor& keep) const {
+    return positive_features(x, *omega_, mirrored_, keep);
+  }
 
   // What nearby() reads of a query and of a key, float32 at least.
   static Tensor side_by_side(const Heads& heads, const PositiveSums& far) {
     const auto peak = far.key_peak.expand({-1, -1, far.q.size(2), 1});
     return at::cat({heads.q.to(far.q.scalar_type()), far.q, peak}, -1);
   }
-  static Tensor side_by_side(const Heads& heads, const Tensor& logs) {
-    return at::cat({heads.k.to(logs.scalar_type()), logs, heads.v.to(logs.scalar_type())}, -1);
+  static Tensor side_by_side(const Heads& heads, const PositiveFeatures& found) {
+    const auto type = found.phi.scalar_type();
+    return at::cat({heads.k.to(type), found.phi, found.peak, heads.v.to(type)}, -1);
   }
 
   // For each of W queries, over those of its S keys that are in the support: sum exp(s - top) [v,
@@ -175,14 +179,13 @@ class Scatterbrain : public AttentionImpl {
     const int64_t d = width_, r = features_;
     const auto q = queries.narrow(-1, 0, d), phi = queries.narrow(-1, d, r),
                key_peak = queries.narrow(-1, d + r, 1);
-    const auto k = keys.narrow(-1, 0, d), logs = keys.narrow(-1, d, r),
-               v = keys.narrow(-1, d + r, d);
+    const auto k = keys.narrow(-1, 0, d), found = keys.narrow(-1, d, r),
+               found_peak = keys.narrow(-1, d + r, 1), v = keys.narrow(-1, d + r + 1, d);
     const auto s = (q.matmul(k.transpose(-2, -1)) * scale_).masked_fill(share == 0, -INFINITY);
     const auto top = s.detach().amax(-1, true).clamp_min(kNothingSeen);
     const auto exact = (s - top).exp() * share;
-    const auto largest = logs.detach().amax(-1, true).clamp_min(kNothingSeen);  // of each key
-    const auto unit = (largest.transpose(-2, -1) - key_peak).clamp_max(0).exp();
-    const auto w = phi.matmul((logs - largest).exp().transpose(-2, -1)) * unit * share;
+    const auto unit = (found_peak.transpose(-2, -1) - key_peak).clamp_max(0).exp();
+    const auto w = phi.matmul(found.transpose(-2, -1)) * unit * share;
     const auto kept = dropout(exact, config_.dropout, is_training(), context,
                               path_ + ".dropout" + std::to_string(round));
     return at::cat({kept.matmul(v), exact.sum(-1, true), w.matmul(v), w.sum(-1, true), top}, -1);
@@ -263,7 +266,7 @@ Promises promises(const Config& c) {
   return {.future = local ? Future::exact : Future::frozen,
           .decode = local,
           .positional = c.support != Support::clusters,
-          .causal_launches = Launches::growing};
+          .causal_launches = Launches::logarithmic};
 }
 
 Attention make(const Site& site, const Config& c) {

@@ -299,7 +299,7 @@ TEST(Scatterbrain, TheStateIsTheSumsAndARing) {
   ASSERT_EQ(state.lane.size(), 5u);
   EXPECT_EQ(state.lane.at("sums").sizes(), at::IntArrayRef({3, kHeads, 6, kHead + 1}));
   EXPECT_EQ(state.lane.at("peak").sizes(), at::IntArrayRef({3, kHeads}));
-  EXPECT_EQ(state.lane.at("keys").sizes(), at::IntArrayRef({3, kHeads, 51, 2 * kHead + 6}));
+  EXPECT_EQ(state.lane.at("keys").sizes(), at::IntArrayRef({3, kHeads, 51, 2 * kHead + 7}));
   EXPECT_EQ(state.lane.at("keys").scalar_type(), at::kFloat);
   EXPECT_EQ(state.lane.at("values").numel(), 0);
 }

@@ -1,7 +1,9 @@
 #include "longbow/nn/features/positive_features.h"
 
 #include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
 
+#include "longbow/ops/decayed_product_formula.h"
 #include "tests/support/oracle.h"
 #include "tests/support/tensor.h"
 
@@ -12,6 +14,10 @@ constexpr int64_t kFeatures = 5, kWidth = 3;
 
 Tensor logs(int64_t tokens, uint64_t seed) {
   return 2 * random_normal({2, 2, tokens, kFeatures}, seed);
+}
+
+PositiveFeatures of(const Tensor& logs, const Tensor& keep = {}) {
+  return features_of_logs(logs, keep);
 }
 
 // exp(query_peak + key_peak) [values, weights]: what the sums stand for.
@@ -29,7 +35,7 @@ TEST(PositiveFeatures, SumsAreThoseOfTheDenseWeights) {
       const Context context = {.mask = {.causal = causal}};
       const auto weights =
           q.exp().matmul(k.exp().transpose(-2, -1)) * oracle::visible(context, 2, queries, keys);
-      const auto got = positive_sums(q, k, v, causal);
+      const auto got = positive_sums(of(q), of(k), v, causal);
       EXPECT_NEAR_TENSOR(whole(got).values, weights.matmul(v), tolerance(at::kDouble));
       EXPECT_NEAR_TENSOR(whole(got).weights, weights.sum(-1, true), tolerance(at::kDouble));
       EXPECT_NEAR_TENSOR(got.q * got.query_peak.exp(), q.exp(), tolerance(at::kDouble));
@@ -39,12 +45,12 @@ TEST(PositiveFeatures, SumsAreThoseOfTheDenseWeights) {
 TEST(PositiveFeatures, ExtensionsContinueTheSums) {
   const auto q = logs(11, 4), k = logs(11, 5);
   const auto v = random_normal({2, 2, 11, kWidth}, 6);
-  const auto want = whole(positive_sums(q, k, v, true));
+  const auto want = whole(positive_sums(of(q), of(k), v, true));
   State state;
   open_positive_sums(state, {.v = v}, kFeatures);
   for (const auto& cut : {std::pair<int64_t, int64_t>{0, 7}, {7, 1}, {8, 3}}) {
     const auto part = [&](const Tensor& x) { return x.narrow(2, cut.first, cut.second); };
-    const auto sums = whole(grow_positive_sums(part(q), part(k), part(v), state));
+    const auto sums = whole(grow_positive_sums(of(part(q)), of(part(k)), part(v), state));
     EXPECT_NEAR_TENSOR(sums.values, part(want.values), tolerance(at::kDouble));
     EXPECT_NEAR_TENSOR(sums.weights, part(want.weights), tolerance(at::kDouble));
   }
@@ -58,7 +64,7 @@ TEST(PositiveFeatures, NothingOverflows) {
   const auto keys = k.to(at::kFloat).requires_grad_();
   const auto v = random_normal({2, 2, 100, kWidth}, 9).to(at::kFloat);
   for (const bool causal : {false, true}) {
-    const auto s = positive_sums(q, keys, v, causal);
+    const auto s = positive_sums(of(q), of(keys), v, causal);
     EXPECT_TRUE(s.sums.values.isfinite().all().item<bool>());
     (s.sums.values.sum() + s.sums.weights.sum()).backward();
     EXPECT_TRUE(q.grad().isfinite().all().item<bool>());
@@ -73,12 +79,11 @@ TEST(PositiveFeatures, APaddedKeyIsNotThere) {
   const auto keep = Mask::from_lengths(at::tensor({6, 4}, at::kLong), 6).keep;
   auto loud = k.clone();
   loud[1].narrow(1, 4, 2).fill_(900);
-  const auto got = positive_sums(q, without_padded_logs(loud, keep), v, false);
-  const auto alone = positive_sums(q, k.narrow(2, 0, 4), v.narrow(2, 0, 4), false);
+  const auto got = positive_sums(of(q), of(loud, keep), v, false);
+  const auto alone = positive_sums(of(q), of(k.narrow(2, 0, 4)), v.narrow(2, 0, 4), false);
   EXPECT_NEAR_TENSOR(got.sums.values[1], alone.sums.values[1], tolerance(at::kDouble));
   EXPECT_NEAR_TENSOR(got.sums.weights[1], alone.sums.weights[1], tolerance(at::kDouble));
-  const auto none =
-      positive_sums(q, without_padded_logs(k, at::zeros({2, 6}, at::kBool)), v, false);
+  const auto none = positive_sums(of(q), of(k, at::zeros({2, 6}, at::kBool)), v, false);
   EXPECT_NEAR_TENSOR(none.sums.weights, at::zeros({2, 2, 6, 1}), kExact);
 }
 
@@ -91,6 +96,40 @@ TEST(PositiveFeatures, LogarithmsAreThoseOfTheFormula) {
   EXPECT_NEAR_TENSOR(log_features(x, omega, true).exp(),
                      at::cat({(u - half).exp(), (-u - half).exp()}, -1) / std::sqrt(10.0),
                      tolerance(at::kDouble));
+}
+
+TEST(PositiveFeatures, AreThoseOfTheLogarithms) {
+  const auto keep = Mask::from_lengths(at::tensor({70, 3}, at::kLong), 70).keep;
+  for (const bool mirrored : {false, true})
+    for (const auto& kept : {Tensor(), keep}) {
+      const auto x = random_normal({2, 2, 70, 7}, 18).requires_grad_(),
+                 omega = random_normal({2, 5, 7}, 19);
+      const auto got = positive_features(x, omega, mirrored, kept),
+                 want = of(log_features(x, omega, mirrored), kept);
+      EXPECT_NEAR_TENSOR(got.phi, want.phi, tolerance(at::kDouble));
+      EXPECT_NEAR_TENSOR(got.peak, want.peak, tolerance(at::kDouble));
+      EXPECT_FALSE(got.peak.requires_grad());
+      const auto direction = random_normal(got.phi.sizes(), 20);
+      EXPECT_NEAR_TENSOR(torch::autograd::grad({got.phi}, {x}, {direction})[0],
+                         torch::autograd::grad({want.phi}, {x}, {direction})[0],
+                         tolerance(at::kDouble));
+    }
+}
+
+// Devices without kernels for it add up by the formula of decayed_product, from a peak of nothing.
+TEST(PositiveFeatures, SumsFadeFromNothingWithoutLoss) {
+  const auto x = random_normal({1, 1, 200, 6}, 21).abs(),
+             y = random_normal({1, 1, 200, 6}, 22).abs(),
+             z = random_normal({1, 1, 200, 4}, 23).abs();
+  const auto c = std::get<0>((30 * random_normal({1, 1, 200, 1}, 24)).cummax(2));
+  const auto fading =
+      at::cat({at::full({1, 1, 1, 1}, kNothingSeen, c.options()), c.narrow(2, 0, 199)}, 2) - c;
+  const auto narrow = [](const Tensor& t) { return t.to(at::kFloat); };
+  Tensor none, also_none;
+  const auto want = decayed_product_formula(x, y, z, fading, {}, none);
+  const auto got =
+      decayed_product_formula(narrow(x), narrow(y), narrow(z), narrow(fading), {}, also_none);
+  EXPECT_LT(((got - want) / want).abs().max().item<double>(), 1e-5);
 }
 
 TEST(PositiveFeatures, TheirProductsAreExponentialsOnAverage) {

@@ -6,7 +6,9 @@
 #include <cmath>
 #include <limits>
 #include <utility>
-#include <vector>
+
+#include "longbow/ops/decayed_product.h"
+#include "longbow/ops/exponential_features.h"
 
 namespace longbow {
 namespace {
@@ -17,41 +19,22 @@ Tensor largest(const Tensor& logs, at::IntArrayRef dims) {
   return logs.detach().amax(dims, true).clamp_min(kNothingSeen);
 }
 
-// The causal sums for as many queries as keys. With c_t the largest log feature l_jr of j <= t,
-//   A_t = exp(c_(t-1) - c_t) A_(t-1) + exp(l_t - c_t) [v_t, 1]^T,   out_t = A_t^T phi(q_t);
-// the state holds A and c, and c is returned. In chunks all tokens are done at once, and only the
-// states between chunks one after the other. No exponent of a visible pair is above zero.
-std::pair<FeatureSums, Tensor> running(const Tensor& q, const Tensor& key_logs, const Tensor& v,
-                                       State& state) {
-  constexpr int64_t kChunk = 64;
-  const int64_t length = key_logs.size(2), size = std::clamp<int64_t>(length, 1, kChunk),
-                chunks = std::max<int64_t>(1, (length + size - 1) / size), d = v.size(3);
-  const auto cut = [&](const Tensor& t, double fill) {  // [B, H, chunks, size, ...]
-    return at::constant_pad_nd(t, {0, 0, 0, chunks * size - length}, fill)
-        .unflatten(2, {chunks, size});
-  };
-  const auto whole = [&](const Tensor& t) { return t.flatten(2, 3).narrow(2, 0, length); };
-  auto &sums = state.lane.at("sums"), &peak = state.lane.at("peak");
-  const auto x = cut(q, 0), l = cut(key_logs, kMinusInfinity),
-             z = cut(at::constant_pad_nd(v.to(wide(v)), {0, 1}, 1), 0);
-  const auto reached = at::maximum(l.detach().amax(-1).flatten(2), peak.unsqueeze(-1));
-  const auto c = std::get<0>(reached.cummax(2)).unflatten(2, {chunks, size}).unsqueeze(-1);
-  const auto last = c.narrow(3, size - 1, 1);  // [B, H, chunks, 1, 1]
-  const auto first =
-      at::cat({peak.view({peak.size(0), -1, 1, 1, 1}), last.narrow(2, 0, chunks - 1)}, 2);
-
-  const auto fading = (c.transpose(-2, -1) - c).clamp_max(0).exp();  // [.., size, size], c_j - c_t
-  const auto weights = (x.matmul((l - c).exp().transpose(-2, -1)) * fading).tril();
-  const auto added = (l - last).exp().transpose(-2, -1).matmul(z).unbind(2);  // [B, H, R, D + 1]
-  const auto kept = (first - last).exp().unbind(2);
-  std::vector<Tensor> before;
-  for (size_t i = 0; i < added.size(); ++i) {
-    before.push_back(sums);
-    sums = kept[i] * sums + added[i];
-  }
-  peak = last.select(2, chunks - 1).flatten(1);
-  const auto y = whole(weights.matmul(z) + (first - c).exp() * x.matmul(at::stack(before, 2)));
-  return {{y.narrow(3, 0, d), y.narrow(3, d, 1)}, whole(c)};
+// The causal sums for as many queries as keys. With c_t the largest peak of j <= t,
+//   A_t = exp(c_(t-1) - c_t) A_(t-1) + exp(peak_t - c_t) phi(k_t) [v_t, 1]^T,   out_t = A_t^T
+//   phi(q_t);
+// `sums` and `peak` [B, H] are A and c before the first token, and then those after the last. All
+// c_t are returned. No exponent is above zero.
+std::pair<FeatureSums, Tensor> running(const Tensor& q, const PositiveFeatures& keys,
+                                       const Tensor& v, Tensor& sums, Tensor& peak) {
+  const int64_t length = keys.phi.size(2), d = v.size(3);
+  const auto before = peak.unsqueeze(-1).unsqueeze(-1);  // [B, H, 1, 1]
+  const auto c = std::get<0>(at::maximum(keys.peak, before).cummax(2));
+  const auto fading = at::cat({before, c.narrow(2, 0, length - 1)}, 2) - c;
+  const auto y = keys.phi * (keys.peak - c).exp();
+  const auto z = at::constant_pad_nd(v.to(wide(v)), {0, 1}, 1);
+  const auto out = decayed_product(q, y, z, fading, {}, sums);
+  peak = c.select(2, length - 1).squeeze(-1);
+  return {{out.narrow(3, 0, d), out.narrow(3, d, 1)}, c};
 }
 
 }  // namespace
@@ -78,24 +61,38 @@ Tensor without_padded_logs(const Tensor& key_logs, const Tensor& keep) {
   return key_logs.masked_fill(keep.logical_not().unsqueeze(1).unsqueeze(-1), kMinusInfinity);
 }
 
-PositiveSums positive_sums(const Tensor& query_logs, const Tensor& key_logs, const Tensor& v,
-                           bool causal) {
-  const auto query_peak = largest(query_logs, {-1}), q = (query_logs - query_peak).exp();
+PositiveFeatures features_of_logs(const Tensor& logs, const Tensor& keep) {
+  const auto seen = without_padded_logs(logs, keep), peak = largest(seen, {-1});
+  return {(seen - peak).exp(), peak};
+}
+
+PositiveFeatures positive_features(const Tensor& x, const Tensor& omega, bool mirrored,
+                                   const Tensor& keep) {
+  if (!x.is_cpu() || x.numel() == 0)
+    return features_of_logs(log_features(x, omega, mirrored), keep);
+  const double quarter = std::pow(static_cast<double>(x.size(-1)), -0.25);
+  const auto [phi, peak] =
+      exponential_features(x.to(wide(x)), omega, quarter, keep, Peak::token, mirrored);
+  return {phi, peak - std::log(static_cast<double>(phi.size(-1))) / 2};
+}
+
+PositiveSums positive_sums(const PositiveFeatures& queries, const PositiveFeatures& keys,
+                           const Tensor& v, bool causal) {
   if (!causal) {
-    const auto key_peak = largest(key_logs, {2, 3});
-    return {feature_sums(q, (key_logs - key_peak).exp(), v, false), q, query_peak, key_peak};
+    const auto peak = largest(keys.peak, {2});
+    const auto k = keys.phi * (keys.peak - peak).exp();
+    return {feature_sums(queries.phi, k, v, false), queries.phi, queries.peak, peak};
   }
   // Pad or cut the queries in front. One before the first key has seen nothing.
-  const int64_t extra = key_logs.size(2) - query_logs.size(2);
+  const int64_t extra = keys.phi.size(2) - queries.phi.size(2);
   const auto shifted = [](const Tensor& t, int64_t by, double fill = 0) {
     return by == 0 ? t : at::constant_pad_nd(t, {0, 0, by, 0}, fill);
   };
-  State nothing;
-  open_positive_sums(nothing, {.v = v}, key_logs.size(3));
-  const auto [sums, key_peak] = running(shifted(q, extra), key_logs, v, nothing);
+  Tensor none, peak = at::full(v.sizes().slice(0, 2), kNothingSeen, keys.peak.options());
+  const auto [sums, key_peak] = running(shifted(queries.phi, extra), keys, v, none, peak);
   return {{shifted(sums.values, -extra), shifted(sums.weights, -extra)},
-          q,
-          query_peak,
+          queries.phi,
+          queries.peak,
           shifted(key_peak, -extra, kNothingSeen)};
 }
 
@@ -105,11 +102,11 @@ void open_positive_sums(State& state, const Heads& empty, int64_t features) {
   state.add("peak", {v.size(0), v.size(1)}, v.options().dtype(wide(v)), kNothingSeen);
 }
 
-PositiveSums grow_positive_sums(const Tensor& query_logs, const Tensor& key_logs, const Tensor& v,
-                                State& state) {
-  const auto query_peak = largest(query_logs, {-1}), q = (query_logs - query_peak).exp();
-  const auto [sums, key_peak] = running(q, key_logs, v, state);
-  return {sums, q, query_peak, key_peak};
+PositiveSums grow_positive_sums(const PositiveFeatures& queries, const PositiveFeatures& keys,
+                                const Tensor& v, State& state) {
+  const auto [sums, key_peak] =
+      running(queries.phi, keys, v, state.lane.at("sums"), state.lane.at("peak"));
+  return {sums, queries.phi, queries.peak, key_peak};
 }
 
 }  // namespace longbow

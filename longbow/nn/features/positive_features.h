@@ -24,6 +24,17 @@ Tensor without_padded_logs(const Tensor& key_logs, const Tensor& keep);
 
 constexpr double kNothingSeen = -1e30;  // a largest exponent before the first key
 
+// phi(x) = exp(peak) phi, where peak is the largest exponent of each token and a constant to the
+// gradient; kNothingSeen and zeros where keep [B, N] hides it.
+struct PositiveFeatures {
+  Tensor phi;   // [B, H, N, R]
+  Tensor peak;  // [B, H, N, 1]
+};
+PositiveFeatures features_of_logs(const Tensor& logs, const Tensor& keep);
+// Those of log_features; on a CPU by a kernel.
+PositiveFeatures positive_features(const Tensor& x, const Tensor& omega, bool mirrored,
+                                   const Tensor& keep);
+
 // sum_j phi(q_i) . phi(k_j) [v_j, 1] = exp(query_peak + key_peak) [values, weights]; the peaks are
 // constants to the gradient.
 struct PositiveSums {
@@ -33,10 +44,10 @@ struct PositiveSums {
   Tensor key_peak;    // [B, H, N or 1, 1]
 };
 // Causal sums are aligned at the end when N != M.
-PositiveSums positive_sums(const Tensor& query_logs, const Tensor& key_logs, const Tensor& v,
-                           bool causal);
+PositiveSums positive_sums(const PositiveFeatures& queries, const PositiveFeatures& keys,
+                           const Tensor& v, bool causal);
 void open_positive_sums(State& state, const Heads& empty, int64_t features);
-PositiveSums grow_positive_sums(const Tensor& query_logs, const Tensor& key_logs, const Tensor& v,
-                                State& state);
+PositiveSums grow_positive_sums(const PositiveFeatures& queries, const PositiveFeatures& keys,
+                                const Tensor& v, State& state);
 
 }  // namespace longbow
