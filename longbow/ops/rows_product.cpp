@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "longbow/kernels/few_rows.h"
 #include "longbow/kernels/rows_product.h"
 #include "longbow/ops/in_parallel.h"
 
@@ -15,10 +16,31 @@ namespace {
 
 using at::Tensor;
 
+constexpr int64_t kMany = 64, kFew = 16;  // rows, at least and at most
+
+// Of a matrix [O, K] as it lies.
+Tensor few_rows(const Tensor& x, const Tensor& b, const Tensor& bias) {
+  constexpr int64_t kUnit = 16;  // columns
+  const int64_t rows = x.size(0), depth = x.size(1), columns = b.size(0);
+  const auto y = at::empty({rows, columns}, x.options());
+  const kernels::FewRows task = {.x = {x.const_data_ptr<float>(), x.stride(0)},
+                                 .w = {b.const_data_ptr<float>(), b.stride(0)},
+                                 .bias = bias.defined() ? bias.const_data_ptr<float>() : nullptr,
+                                 .rows = rows,
+                                 .depth = depth,
+                                 .y = {y.mutable_data_ptr<float>(), columns}};
+  in_parallel((columns + kUnit - 1) / kUnit, kUnit * rows * depth / 16,
+              [&](int64_t first, int64_t last) {
+                kernels::few_rows(task, first * kUnit, std::min(last * kUnit, columns));
+              });
+  return y;
+}
+
 Tensor on_cpu(const Tensor& x, const Tensor& b, bool transposed,
               const std::optional<Tensor>& bias) {
   const int64_t rows = x.size(0), depth = x.size(1), columns = b.size(transposed ? 0 : 1);
   const auto matrix = b.contiguous(), added = bias ? bias->contiguous() : Tensor();
+  if (rows < kMany) return few_rows(x, matrix, added);
   const int64_t panels = kernels::panels_of(columns);
   const auto packed = at::empty({panels, kernels::panel_rows(depth), kernels::kPanel}, x.options()),
              y = at::empty({rows, columns}, x.options());
@@ -97,11 +119,14 @@ bool has_columns_kernel(const Tensor& a, const Tensor& b) {
 }
 
 bool has_rows_kernel(const Tensor& x, const Tensor& b, Factor factor) {
-  constexpr int64_t kFew = 64;
-  const int64_t columns = b.size(factor == Factor::transposed ? 0 : 1);
-  return x.is_cpu() && x.scalar_type() == at::kFloat && b.scalar_type() == at::kFloat &&
-         x.dim() == 2 && x.size(0) >= kFew && x.size(1) > 0 && x.stride(1) == 1 &&
-         columns % kernels::kHalfPanel == 0 && columns > 0;
+  const bool transposed = factor == Factor::transposed;
+  const int64_t columns = b.size(transposed ? 0 : 1);
+  const bool read = x.is_cpu() && x.scalar_type() == at::kFloat && b.scalar_type() == at::kFloat &&
+                    x.dim() == 2 && x.size(0) > 0 && x.size(1) > 0 && x.stride(1) == 1 &&
+                    columns > 0;
+  if (!read || x.size(0) >= kMany) return read && columns % kernels::kHalfPanel == 0;
+  constexpr int64_t kLarge = 4096;  // numbers, from which on reading them takes the time
+  return transposed && x.size(0) <= kFew && b.is_contiguous() && b.numel() >= kLarge;
 }
 
 }  // namespace longbow

@@ -5,7 +5,7 @@
 
 namespace longbow {
 
-// x b + bias for many rows x [N, K] and a small matrix b, given as it is [K, O] or transposed [O,
+// x b + bias for rows x [N, K] and a small matrix b, given as it is [K, O] or transposed [O,
 // K]; bias [O] or undefined. By kernels on a CPU, without a gradient.
 enum class Factor { plain, transposed };
 at::Tensor rows_product(const at::Tensor& x, const at::Tensor& b, Factor factor,
@@ -16,7 +16,8 @@ std::tuple<at::Tensor, at::Tensor> columns_product(const at::Tensor& a, const at
 bool has_columns_kernel(const at::Tensor& a, const at::Tensor& b);
 
 // Whether the kernels take these and are faster than LibTorch: on a CPU in float32, for at least 64
-// rows and a whole number of vectors in a result.
+// rows and a whole number of vectors in a result, or for at most 16 rows and a matrix of 4,096
+// numbers or more that lies transposed.
 bool has_rows_kernel(const at::Tensor& x, const at::Tensor& b, Factor factor);
 
 }  // namespace longbow

@@ -28,6 +28,33 @@ TEST(RowsProduct, IsTheProduct) {
   }
 }
 
+TEST(RowsProduct, FewRowsReadTheMatrixAsItLies) {
+  struct Sizes {
+    int64_t rows, depth, columns;
+  };
+  for (const auto& s :
+       {Sizes{1, 1, 4096}, {1, 512, 70}, {3, 37, 205}, {7, 64, 65}, {16, 300, 48}}) {
+    const auto x = random_normal({s.rows, s.depth + 3}, 1).to(at::kFloat).narrow(1, 2, s.depth),
+               w = random_normal({s.columns, s.depth}, 2).to(at::kFloat),
+               bias = random_normal({s.columns}, 3).to(at::kFloat);
+    const auto want = x.to(at::kDouble).mm(w.to(at::kDouble).t());
+    const auto near = Tolerance{1e-4, 1e-5};
+    const auto got = rows_product(x, w, Factor::transposed);
+    EXPECT_NEAR_TENSOR(got.to(at::kDouble), want, near);
+    EXPECT_NEAR_TENSOR(rows_product(x, w, Factor::transposed, bias).to(at::kDouble),
+                       want + bias.to(at::kDouble), near);
+    EXPECT_TRUE(at::equal(rows_product(x.narrow(0, s.rows - 1, 1), w, Factor::transposed),
+                          got.narrow(0, s.rows - 1, 1)))
+        << "a row alone";
+  }
+  const auto x = at::zeros({17, 64}), w = at::zeros({64, 64}), few = x.narrow(0, 0, 16);
+  EXPECT_TRUE(has_rows_kernel(few, w, Factor::transposed));
+  EXPECT_FALSE(has_rows_kernel(x, w, Factor::transposed));
+  EXPECT_FALSE(has_rows_kernel(few, w.narrow(0, 0, 63), Factor::transposed));
+  EXPECT_FALSE(has_rows_kernel(few, w.t(), Factor::transposed));
+  EXPECT_FALSE(has_rows_kernel(few, w, Factor::plain));
+}
+
 // What a row gives does not depend on the rows beside it, nor on the threads.
 TEST(RowsProduct, RowsAreIndependent) {
   const auto x = random_normal({150, 70}, 1).to(at::kFloat),
