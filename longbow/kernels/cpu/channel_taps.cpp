@@ -12,22 +12,6 @@ namespace {
 
 constexpr int64_t kTokens = 64;  // of a tile
 
-// Tokens begin … begin + count - 1, zeros outside the sequence.
-template <class T>
-[[gnu::always_inline]] inline void read_window(const Rows<const T>& from, int64_t tokens,
-                                               int64_t channels, int64_t begin, int64_t count,
-                                               T* to) {
-  const int64_t wide = padded<T>(channels);
-  for (int64_t i = 0; i < count; ++i) {
-    T* const row = to + i * wide;
-    const int64_t token = begin + i;
-    const bool there = token >= 0 && token < tokens;
-    if (there)
-      std::copy(from.data + token * from.row, from.data + token * from.row + channels, row);
-    std::fill(row + (there ? channels : 0), row + wide, T(0));
-  }
-}
-
 // The weights and the bias in whole vectors, [taps + 1, wide].
 template <class T>
 [[gnu::always_inline]] inline void read_weights(const ChannelTaps<T>& task, T* to) {
@@ -74,7 +58,7 @@ struct Forward {
     read_weights(task, weights);
     for (int64_t tile = begin; tile < end; ++tile) {
       const int64_t first = tile * kTokens, rows = std::min(kTokens, task.tokens - first);
-      read_window(task.z, task.tokens, task.channels, first - task.left, rows + task.taps - 1, z);
+      gather_window(task.z, task.tokens, task.channels, first - task.left, rows + task.taps - 1, z);
       for (int64_t i = 0; i < rows; ++i) {
         for (int64_t c = 0; c < wide; c += kLane) {
           Vector<M, T> u;
@@ -113,8 +97,8 @@ struct Backward {
     for (int64_t tile = begin; tile < end; ++tile) {
       const int64_t first = tile * kTokens, rows = std::min(kTokens, past.tokens - first);
       const int64_t before = first - (taps - 1);
-      read_window(past.z, past.tokens, past.channels, before, rows + 2 * (taps - 1), z);
-      read_window(task.dy, past.tokens, past.channels, before + past.left, rows + taps - 1, du);
+      gather_window(past.z, past.tokens, past.channels, before, rows + 2 * (taps - 1), z);
+      gather_window(task.dy, past.tokens, past.channels, before + past.left, rows + taps - 1, du);
       if (past.silu)
         for (int64_t m = 0; m < rows + taps - 1; ++m)
           through_silu<M>(z + m * wide, weights, du + m * wide);

@@ -1,8 +1,10 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 
 #include "longbow/kernels/cpu/machine.h"
+#include "longbow/kernels/head_rows.h"
 
 namespace longbow::kernels {
 
@@ -41,6 +43,21 @@ template <class T, class Token>
     T* const copy = to + i * stride;
     for (int64_t c = 0; c < width; ++c) copy[c] = row[c];
     for (int64_t c = width; c < stride; ++c) copy[c] = 0;
+  }
+}
+
+// Tokens begin … begin + count - 1, zeros beyond the ends, in whole vectors.
+template <class T>
+[[gnu::always_inline]] inline void gather_window(const Rows<const T>& x, int64_t tokens,
+                                                 int64_t width, int64_t begin, int64_t count,
+                                                 T* to) {
+  const int64_t wide = padded<T>(width);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t token = begin + i;
+    const bool there = token >= 0 && token < tokens;
+    T* const row = to + i * wide;
+    if (there) std::copy(x.data + token * x.row, x.data + token * x.row + width, row);
+    std::fill(row + (there ? width : 0), row + wide, T(0));
   }
 }
 

@@ -25,21 +25,6 @@ std::vector<T> between_zeros(const T* filter, int64_t taps, bool backwards) {
   return all;
 }
 
-// Tokens begin … begin + count - 1, zeros beyond the ends, in whole vectors.
-template <class T>
-[[gnu::always_inline]] inline void gather_window(const Rows<const T>& x, int64_t tokens,
-                                                 int64_t width, int64_t begin, int64_t count,
-                                                 T* to) {
-  const int64_t wide = padded<T>(width);
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t token = begin + i;
-    const bool there = token >= 0 && token < tokens;
-    T* const row = to + i * wide;
-    if (there) std::copy(x.data + token * x.row, x.data + token * x.row + width, row);
-    std::fill(row + (there ? width : 0), row + wide, T(0));
-  }
-}
-
 // out of a tile from its window, by the filter between zeros.
 template <class M, class T>
 [[gnu::always_inline]] inline void filter_tile(const T* window, const T* filter, int64_t taps,

@@ -7,10 +7,10 @@
 #include <string_view>
 
 #include "longbow/tasks/task.h"
+#include "longbow/tensors/replay.h"
 #include "longbow/train/optimizers/average.h"
 #include "longbow/train/optimizers/optimizer.h"
 #include "longbow/train/step/anomaly.h"
-#include "longbow/tensors/replay.h"
 
 namespace longbow {
 
