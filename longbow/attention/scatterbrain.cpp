@@ -87,8 +87,7 @@ class Scatterbrain : public AttentionImpl {
   }
 
   Tensor attend(const Heads& heads, Context& context) override {
-    if (!hashes_ && config_.window > 0 && !context.mask.causal && heads.q.is_cpu())
-      return by_windows(heads, context);
+    if (!hashes_ && config_.window > 0 && heads.q.is_cpu()) return by_windows(heads, context);
     const auto found = features_of(heads.k, context.mask.keep);
     const auto far = positive_sums(features_of(heads.q, {}), found, heads.v, context.mask.causal);
     const auto queries = side_by_side(heads, far), keys = side_by_side(heads, found);
@@ -133,28 +132,57 @@ class Scatterbrain : public AttentionImpl {
     return {heads.q, rows, rows.narrow(-1, 0, 0), heads.x, heads.source};
   }
 
-  // All keys see each other and kernels read windows: features of the window are a product of their
-  // own, and its exact weights a softmax with the logarithm of its sum.
+  // Where kernels read windows, the exact weights of one are a softmax with the logarithm of its
+  // sum.
   Tensor by_windows(const Heads& given, Context& context) const {
     const auto in = [&](const Tensor& x) { return x.to(wide(x)); };
     const Heads heads = {in(given.q), in(given.k), in(given.v), given.x, given.source};
+    const bool causal = context.mask.causal;
     const auto& keep = context.mask.keep;
+    const auto [pairs, seen] = window_of(heads, back(), ahead(causal), keep);
+    const auto [rest, peak] =
+        causal ? before_windows(heads, keep) : around_windows(heads, keep, pairs, seen);
+    const auto near = read_blocks(heads.q, heads.k, heads.v, pairs, seen,
+                                  {config_.dropout, is_training(), path_}, context, {}, {}, scale_);
+    const auto c = at::maximum(peak, near.log_sum.detach());
+    const auto exact = (near.log_sum - c).exp() * at::constant_pad_nd(near.mean, {0, 1}, 1);
+    return divided(rest * (peak - c).exp() + exact, given);
+  }
+
+  // The sums of features over keys outside the window, [B, H, N, D + 1], relative to exp(peak).
+  struct Rest {
+    Tensor sums, peak;
+  };
+  // Over all keys, less those of the window, which are a product of their own.
+  Rest around_windows(const Heads& heads, const Tensor& keep, const BlockPairs& pairs,
+                      const Visibility& seen) const {
     const auto features = [&](const Tensor& x, const Tensor& kept, Peak peak) {
       return exponential_features(x, *omega_, std::sqrt(scale_), kept, peak, mirrored_);
     };
     const auto [q, query_peak] = features(heads.q, {}, Peak::token);
     const auto [k, key_peak] = features(heads.k, keep, Peak::head);
     const auto far = feature_sums(q, k, heads.v, false);
-    const auto [pairs, seen] = window_of(heads, back(), ahead(false), keep);
     const auto values = at::constant_pad_nd(heads.v, {0, 1}, 1);
-    const auto rest =
-        at::cat({far.values, far.weights}, -1) - block_product(q, k, values, pairs, seen);
-    const auto near = read_blocks(heads.q, heads.k, heads.v, pairs, seen,
-                                  {config_.dropout, is_training(), path_}, context, {}, {}, scale_);
-    const auto peak = query_peak + key_peak - std::log(static_cast<double>(features_));
-    const auto c = at::maximum(peak, near.log_sum.detach());
-    const auto exact = (near.log_sum - c).exp() * at::constant_pad_nd(near.mean, {0, 1}, 1);
-    return divided(rest * (peak - c).exp() + exact, given);
+    return {at::cat({far.values, far.weights}, -1) - block_product(q, k, values, pairs, seen),
+            query_peak + key_peak - std::log(static_cast<double>(features_))};
+  }
+  // Under a causal mask, over all keys that the first token of the window could not see itself.
+  Rest before_windows(const Heads& heads, const Tensor& keep) const {
+    const int64_t n = heads.q.size(2), reach = std::min(back() + 1, n), rest = n - reach;
+    const auto behind = [&](const Tensor& t, double fill) {
+      return at::constant_pad_nd(t, {0, 0, reach, 0}, fill);
+    };
+    if (rest == 0) {
+      const auto none = heads.v.narrow(2, 0, 0);
+      return {behind(at::constant_pad_nd(none, {0, 1}), 0),
+              behind(none.narrow(3, 0, 1), kNothingSeen)};
+    }
+    const auto keys =
+        features_of(heads.k.narrow(2, 0, rest), keep.defined() ? keep.narrow(1, 0, rest) : keep);
+    const auto far = positive_sums(features_of(heads.q.narrow(2, reach, rest), {}), keys,
+                                   heads.v.narrow(2, 0, rest), true);
+    return {behind(at::cat({far.sums.values, far.sums.weights}, -1), 0),
+            behind(far.query_peak + far.key_peak, kNothingSeen)};
   }
 
   PositiveFeatures features_of(const Tensor& x, const Tensor& keep) const {

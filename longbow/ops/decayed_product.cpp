@@ -112,7 +112,7 @@ Three on_cpu(const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& lo
                            x.size(3), read.columns},
                           read.z.options());
   x.scalar_type() == at::kDouble ? run<double>(read, out, last) : run<float>(read, out, last);
-  return {out, last, read.before};
+  return {out.to(z.scalar_type()), last, read.before};
 }
 
 struct FadedGradients {
@@ -153,8 +153,11 @@ Five backward_on_cpu(const Tensor& dout, const Tensor& dsums, const Tensor& x, c
   const auto slopes = readable_rows(dout), last = dsums.contiguous();
   x.scalar_type() == at::kDouble ? run_backward<double>(read, slopes, last, found)
                                  : run_backward<float>(read, slopes, last, found);
-  const auto together = [&](const Tensor& t) { return parts == 1 ? t[0] : t.sum(0); };
-  return {together(found.dx), together(found.dy), found.dz, found.dlog_decay, found.dfirst};
+  const auto together = [&](const Tensor& t) {
+    return (parts == 1 ? t[0] : t.sum(0)).to(x.scalar_type());
+  };
+  return {together(found.dx), together(found.dy), found.dz.to(z.scalar_type()), found.dlog_decay,
+          found.dfirst};
 }
 
 Three on_meta(const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& log_decay,
@@ -273,7 +276,7 @@ bool has_decay_kernel(const Tensor& x, const Tensor& y, const Tensor& z, const T
     return false;
   const int64_t decays = log_decay.size(3);
   if (x.is_cpu())
-    return x.scalar_type() == log_decay.scalar_type() && x.scalar_type() == type_of_sums(x) &&
+    return x.is_floating_point() && log_decay.scalar_type() == type_of_sums(x) &&
            fades_by_block(log_decay, fading) && z.size(3) % decays == 0;
   constexpr int64_t kMostHeads = 65535;  // of all sequences
   if (!x.is_cuda() || !y.is_cuda() || !z.is_cuda() || x.scalar_type() != at::kBFloat16 ||

@@ -190,16 +190,20 @@ TEST(DecayedProduct, ReversedTheLastTokenIsTheFirst) {
   }
 }
 
+// By the formula, and by kernels where two blocks of columns fade.
 TEST(DecayedProduct, HalfTypesAreAddedUpInFloat32) {
-  auto a = arguments(150, 4, 4, 4);
-  for (auto* t : {&a.x, &a.y, &a.z}) *t = t->to(at::kBFloat16);
-  for (auto* t : {&a.g, &a.sums}) *t = t->to(at::kFloat);
-  const auto got = product(a, Fading::rows);
-  for (auto* t : {&a.x, &a.y, &a.z}) *t = t->to(at::kFloat);
-  const auto want = product(a, Fading::rows);
-  EXPECT_EQ(got.out.scalar_type(), at::kBFloat16);
-  EXPECT_TRUE(got.out.equal(want.out.to(at::kBFloat16)));
-  EXPECT_TRUE(got.sums.equal(want.sums));
+  for (const auto fading : {Fading::rows, Fading::columns}) {
+    auto a = arguments(150, 4, 4, fading == Fading::rows ? 4 : 2);
+    for (auto* t : {&a.x, &a.y, &a.z}) *t = t->to(at::kBFloat16);
+    for (auto* t : {&a.g, &a.sums}) *t = t->to(at::kFloat);
+    ASSERT_EQ(has_decay_kernel(a.x, a.y, a.z, a.g, fading), fading == Fading::columns);
+    const auto got = product(a, fading);
+    for (auto* t : {&a.x, &a.y, &a.z}) *t = t->to(at::kFloat);
+    const auto want = product(a, fading);
+    EXPECT_EQ(got.out.scalar_type(), at::kBFloat16);
+    EXPECT_TRUE(got.out.equal(want.out.to(at::kBFloat16)));
+    EXPECT_TRUE(got.sums.equal(want.sums));
+  }
 }
 
 TEST(DecayedProduct, IsAnOperatorOfEveryKind) {

@@ -1,6 +1,7 @@
 #include "longbow/nn/contract/context.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "longbow/core/seed.h"
 #include "longbow/ops/dropout.h"
