@@ -62,6 +62,7 @@ TEST(Broken, TheJacketAloneBreaksNoLaw) {
                           kPermutedTokensGivePermutedOutputs,
                           kAnySplitIntoExtensionsIsTheForwardPass,
                           kLanesMoveAndRestart,
+                          kAStateStaysWhereItIs,
                           kAMemoryIsReadWhileDecoding,
                           kGradientsAreThoseOfDifferences,
                           kEqualsItsOracle,
@@ -188,6 +189,34 @@ TEST(Broken, LanesMoveAndRestart) {
   expect_broken(subject<KeepsItsOwnLanes>(), kLanesMoveAndRestart, "lanes moved: worst at");
   expect_broken(subject<KeepsItsOwnLanes>(), kLanesMoveAndRestart,
                 "a lane that began anew: worst at");
+}
+
+struct GrowsItsState : Jacket {
+  using Jacket::Jacket;
+  void open(State& state, int64_t lanes, int64_t capacity, Context& context) override {
+    Jacket::open(state, lanes, capacity, context);
+    state.add("past", {lanes, 0, 24}, at::kDouble);
+  }
+  Tensor grow(const Tensor& x, State& state, Context& context) override {
+    auto& past = state.lane.at("past");
+    past = at::cat({past, x}, 1);
+    return Jacket::grow(x, state, context);
+  }
+};
+// What the host remembers is not put back.
+struct CountsOnTheHost : Jacket {
+  using Jacket::Jacket;
+  Tensor grow(const Tensor& x, State& state, Context& context) override {
+    steps_ += x.size(1) == 1 ? 1 : 0;
+    return Jacket::grow(x, state, context) + static_cast<double>(steps_);
+  }
+  int64_t steps_ = 0;
+};
+TEST(Broken, AStateStaysWhereItIs) {
+  expect_broken(subject<GrowsItsState>(), kAStateStaysWhereItIs,
+                "token 7: past is [3, 8, 24] Double, not [3, 7, 24] Double");
+  expect_broken(subject<CountsOnTheHost>(), kAStateStaysWhereItIs, "token 7: worst at");
+  EXPECT_EQ(finding(subject<GrowsItsState>(), kLanesMoveAndRestart), "");
 }
 
 struct StartsWithoutTheMask : Jacket {

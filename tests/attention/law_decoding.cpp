@@ -47,6 +47,19 @@ Tensor in_pieces(const Built& built, State& state, const Tensor& x,
   return at::cat(outputs, 1);
 }
 
+// The first tensor that is not of the shape or type that it had, or "".
+std::string other_tensor(State& before, State& after) {
+  const auto had = before.tensors(), has = after.tensors();
+  if (had.size() != has.size()) return c10::str(has.size(), " tensors, not ", had.size());
+  for (size_t i = 0; i < had.size(); ++i) {
+    const auto &was = *had[i].tensor, &is = *has[i].tensor;
+    if (is.sizes() != was.sizes() || is.scalar_type() != was.scalar_type())
+      return c10::str(has[i].name, " is ", is.sizes(), " ", is.scalar_type(), ", not ", was.sizes(),
+                      " ", was.scalar_type());
+  }
+  return "";
+}
+
 std::string text_of(const std::vector<int64_t>& split) {
   return "pieces " + std::to_string(split.front()) + " … of " + std::to_string(split.size());
 }
@@ -131,11 +144,37 @@ testing::AssertionResult a_memory_is_read_while_decoding(const Subject& subject,
   return findings.verdict();
 }
 
+// A step that a GPU has captured reads and writes the tensors that it read and wrote then: they
+// keep their shapes and types, and what a step makes of them, put back there, is what the next one
+// reads.
+testing::AssertionResult a_state_stays_where_it_is(const Subject& subject, at::Device device) {
+  constexpr int64_t kBefore = 7;
+  const at::NoGradGuard no_grad;
+  Findings findings;
+  const auto built = build(subject, {.device = device});
+  const auto x = built.random({kLanes, kTokens, 24}, 9), y = built(x, {.causal = true});
+  auto state = started(built, kLanes, kTokens);
+  (void)extended(built, state, x.narrow(1, 0, kBefore));
+  state.settle();
+  for (int64_t t = kBefore; t < kTokens; ++t) {
+    State now = state;
+    const auto token = extended(built, now, x.narrow(1, t, 1));
+    findings.near("token " + std::to_string(t), token, y.narrow(1, t, 1), kClose);
+    const auto moved = other_tensor(state, now);
+    findings.that(moved.empty(), "token " + std::to_string(t) + ": " + moved);
+    if (!moved.empty()) break;
+    state.put(now);
+  }
+  return findings.verdict();
+}
+
 }  // namespace
 
 const Law kAnySplitIntoExtensionsIsTheForwardPass = {
     "any split into extensions is the forward pass", has_no_state, any_split_is_the_forward_pass};
 const Law kLanesMoveAndRestart = {"lanes move and restart", has_no_state, lanes_move_and_restart};
+const Law kAStateStaysWhereItIs = {"a state stays where it is", has_no_state,
+                                   a_state_stays_where_it_is};
 const Law kAMemoryIsReadWhileDecoding = {"a memory is read while decoding", decodes_no_memory,
                                          a_memory_is_read_while_decoding};
 

@@ -105,7 +105,7 @@ extern const Law kAnyLengthIsTaken, kRowsOfABatchAreIndependent, kPermutedTokens
 extern const Law kPaddingIsInvisible, kAnEmptyRowIsFinite;             // law_padding.cpp
 extern const Law kTheFutureIsInvisible;                                // law_future.cpp
 extern const Law kAnySplitIntoExtensionsIsTheForwardPass, kLanesMoveAndRestart,
-    kAMemoryIsReadWhileDecoding;  // law_decoding.cpp
+    kAStateStaysWhereItIs, kAMemoryIsReadWhileDecoding;  // law_decoding.cpp
 extern const Law kGradientsAreThoseOfDifferences,
     kRecomputationGivesTheSameGradients;                    // law_gradient.cpp
 extern const Law kEqualsItsOracle, kASavedModuleIsTheSame;  // law_values.cpp

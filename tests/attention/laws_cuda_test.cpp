@@ -38,6 +38,9 @@ TEST_P(CudaLaws, AnySplitIntoExtensionsIsTheForwardPass) {
 TEST_P(CudaLaws, LanesMoveAndRestart) {
   expect(kLanesMoveAndRestart);
 }
+TEST_P(CudaLaws, AStateStaysWhereItIs) {
+  expect(kAStateStaysWhereItIs);
+}
 TEST_P(CudaLaws, AMemoryIsReadWhileDecoding) {
   expect(kAMemoryIsReadWhileDecoding);
 }

@@ -39,6 +39,9 @@ TEST_P(Laws, AnySplitIntoExtensionsIsTheForwardPass) {
 TEST_P(Laws, LanesMoveAndRestart) {
   expect(kLanesMoveAndRestart);
 }
+TEST_P(Laws, AStateStaysWhereItIs) {
+  expect(kAStateStaysWhereItIs);
+}
 TEST_P(Laws, AMemoryIsReadWhileDecoding) {
   expect(kAMemoryIsReadWhileDecoding);
 }

@@ -133,5 +133,36 @@ TEST(Context, LossesAddUp) {
   EXPECT_EQ(context.loss.item<double>(), 5);
 }
 
+TEST(State, WhatIsPutBackStaysWhereItWas) {
+  State state;
+  state.add("keys", {3, 2}, at::kDouble, 5);
+  state.lane["shared"] = at::ones({1, 2}).expand({3, 2});
+  state.child["layer"].seen = at::zeros({3}, at::kLong);
+  state.settle();
+  std::vector<std::string> names;
+  std::vector<const void*> places;
+  for (const auto& [name, tensor, empty] : state.tensors("of.")) {
+    names.push_back(name);
+    places.push_back(tensor->const_data_ptr());
+    EXPECT_EQ(empty, name == "of.keys" ? 5 : 0);
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"of.keys", "of.shared", "of.layer.seen"}));
+  EXPECT_TRUE(state.lane.at("shared").is_contiguous()) << "every lane has its own";
+
+  State now = state;
+  now.lane.at("keys") = at::arange(4, at::kDouble).view({2, 2});  // of the first lanes
+  now.child.at("layer").seen = at::full({3}, 7, at::kLong);
+  state.put(now);
+  EXPECT_TRUE(
+      state.lane.at("keys").equal(at::tensor({0, 1, 2, 3, 5, 5}, at::kDouble).view({3, 2})));
+  EXPECT_TRUE(state.child.at("layer").seen.equal(now.child.at("layer").seen));
+  const auto after = state.tensors();
+  for (size_t i = 0; i < after.size(); ++i)
+    EXPECT_EQ(after[i].tensor->const_data_ptr(), places[i]) << after[i].name;
+  now.lane.at("keys") = at::zeros({3, 3}, at::kDouble);
+  EXPECT_NE(error_of([&] { state.put(now); }).find("state: keys is [3, 3], but keys is [3, 2]"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace longbow

@@ -118,9 +118,12 @@ void State::put(const State& state) {
   const auto from = given.tensors(), to = tensors();
   TORCH_CHECK(from.size() == to.size(), "state: ", from.size(), " tensors, not ", to.size());
   for (size_t i = 0; i < from.size(); ++i) {
-    TORCH_CHECK(from[i].name == to[i].name, "state: ", from[i].name, ", not ", to[i].name);
-    if (!from[i].tensor->is_same(*to[i].tensor))
-      to[i].tensor->narrow(0, 0, from[i].tensor->size(0)).copy_(*from[i].tensor);
+    const auto &given_one = *from[i].tensor, &own = *to[i].tensor;
+    TORCH_CHECK(from[i].name == to[i].name && given_one.sizes().slice(1) == own.sizes().slice(1) &&
+                    given_one.size(0) <= own.size(0),
+                "state: ", from[i].name, " is ", given_one.sizes(), ", but ", to[i].name, " is ",
+                own.sizes());
+    if (!given_one.is_same(own)) own.narrow(0, 0, given_one.size(0)).copy_(given_one);
   }
 }
 
