@@ -1,6 +1,6 @@
 #pragma once
-// Causal products of one head whose sums fade by blocks of columns, ops/decayed_product.h, on a
-// CPU. Tokens may run backwards, with negative strides.
+// Causal products of one head whose sums fade by blocks of columns, or by rows,
+// ops/decayed_product.h, on a CPU. Tokens may run backwards, with negative strides.
 #include <cstdint>
 
 #include "longbow/kernels/head_rows.h"
@@ -39,5 +39,12 @@ template <class T>
 void faded_blocks(const FadedBlocks<T>& task) noexcept;
 template <class T>
 void faded_blocks_backward(const FadedBlocksBackward<T>& task) noexcept;
+
+// The same where each row of the sums, a channel of y, fades by itself: log_decay is [tokens,
+// width], and there is one block.
+template <class T>
+void faded_rows(const FadedBlocks<T>& task) noexcept;
+template <class T>
+void faded_rows_backward(const FadedBlocksBackward<T>& task) noexcept;
 
 }  // namespace longbow::kernels

@@ -33,12 +33,13 @@ Three by_aten(const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& l
   return {out, after, at::empty({0}, log_decay.options())};
 }
 
-// The arguments as kernels on a CPU read them, for some of the blocks of a head.
+// The arguments as kernels on a CPU read them, for some of the blocks of a head; rows that fade by
+// themselves are one block.
 struct Faded {
   Tensor x, y, z, log_decay, sums, before;  // before [B, H, h, chunks, p, r]
-  bool reversed;
+  bool by_row, reversed;
   double scale;
-  int64_t blocks = log_decay.size(3), columns = z.size(3) / blocks;
+  int64_t blocks = by_row ? 1 : log_decay.size(3), columns = z.size(3) / blocks;
 
   // The tokens of a head in their order, from channel `from` on.
   template <class T>
@@ -79,13 +80,14 @@ struct Faded {
 };
 
 Faded faded(const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& log_decay,
-            const Tensor& sums, bool reversed, double scale) {
+            const Tensor& sums, Fading fading, bool reversed, double scale) {
   return {.x = readable_rows(x),
           .y = readable_rows(y),
           .z = readable_rows(z),
           .log_decay = log_decay.contiguous(),
           .sums = sums.defined() ? sums.contiguous() : sums,
           .before = {},
+          .by_row = !fades_by_block(log_decay, fading),
           .reversed = reversed,
           .scale = scale};
 }
@@ -96,7 +98,7 @@ void run(const Faded& read, const Tensor& out, const Tensor& last) {
     auto task = read.task<T>(p);
     task.out = read.tokens<T>(out, p, p.first * read.columns);
     task.last = Faded::sums_of<T>(last, p, p.first * read.columns);
-    kernels::faded_blocks(task);
+    read.by_row ? kernels::faded_rows(task) : kernels::faded_blocks(task);
   });
 }
 
@@ -105,7 +107,7 @@ Three on_cpu(const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& lo
   const auto fading = columns ? Fading::columns : Fading::rows;
   if (!has_decay_kernel(x, y, z, log_decay, fading))
     return by_aten(x, y, z, log_decay, sums, columns, reversed, scale);
-  auto read = faded(x, y, z, log_decay, sums.value_or(Tensor()), reversed, scale);
+  auto read = faded(x, y, z, log_decay, sums.value_or(Tensor()), fading, reversed, scale);
   const auto out = empty_rows(read.z, z.size(3)),
              last = at::empty({x.size(0), x.size(1), x.size(3), z.size(3)}, read.z.options());
   read.before = at::empty({x.size(0), x.size(1), read.blocks, kernels::faded_chunks(x.size(2)),
@@ -124,21 +126,24 @@ void run_backward(const Faded& read, const Tensor& dout, const Tensor& dlast,
                   const FadedGradients& found) {
   read.each([&](const HeadPart& p) {
     const int64_t from = p.first * read.columns;
-    kernels::faded_blocks_backward<T>({.past = read.task<T>(p),
-                                       .dout = read.tokens<const T>(dout, p, from),
-                                       .dlast = Faded::sums_of<const T>(dlast, p, from),
-                                       .dx = read.tokens<T>(found.dx[p.part], p, 0),
-                                       .dy = read.tokens<T>(found.dy[p.part], p, 0),
-                                       .dz = read.tokens<T>(found.dz, p, from),
-                                       .dlog_decay = read.tokens<T>(found.dlog_decay, p, p.first),
-                                       .dfirst = Faded::sums_of<T>(found.dfirst, p, from)});
+    const kernels::FadedBlocksBackward<T> task = {
+        .past = read.task<T>(p),
+        .dout = read.tokens<const T>(dout, p, from),
+        .dlast = Faded::sums_of<const T>(dlast, p, from),
+        .dx = read.tokens<T>(found.dx[p.part], p, 0),
+        .dy = read.tokens<T>(found.dy[p.part], p, 0),
+        .dz = read.tokens<T>(found.dz, p, from),
+        .dlog_decay = read.tokens<T>(found.dlog_decay, p, p.first),
+        .dfirst = Faded::sums_of<T>(found.dfirst, p, from)};
+    read.by_row ? kernels::faded_rows_backward(task) : kernels::faded_blocks_backward(task);
   });
 }
 
 Five backward_on_cpu(const Tensor& dout, const Tensor& dsums, const Tensor& x, const Tensor& y,
-                     const Tensor& z, const Tensor& log_decay, const Tensor& before, bool,
+                     const Tensor& z, const Tensor& log_decay, const Tensor& before, bool columns,
                      bool reversed, double scale) {
-  auto read = faded(x, y, z, log_decay, {}, reversed, scale);
+  auto read =
+      faded(x, y, z, log_decay, {}, columns ? Fading::columns : Fading::rows, reversed, scale);
   read.before = before;
   const int64_t parts = parts_of_heads(x, read.blocks);
   const auto by_part = [&] {
@@ -277,7 +282,7 @@ bool has_decay_kernel(const Tensor& x, const Tensor& y, const Tensor& z, const T
   const int64_t decays = log_decay.size(3);
   if (x.is_cpu())
     return x.is_floating_point() && log_decay.scalar_type() == type_of_sums(x) &&
-           fades_by_block(log_decay, fading) && z.size(3) % decays == 0;
+           (fades_by_block(log_decay, fading) ? z.size(3) % decays == 0 : decays == x.size(3));
   constexpr int64_t kMostHeads = 65535;  // of all sequences
   if (!x.is_cuda() || !y.is_cuda() || !z.is_cuda() || x.scalar_type() != at::kBFloat16 ||
       log_decay.scalar_type() != at::kFloat || x.size(0) * x.size(1) > kMostHeads)

@@ -19,8 +19,8 @@ at::Tensor decayed_product(const at::Tensor& x, const at::Tensor& y, const at::T
 
 // Whether columns fade by blocks, or all rows and columns alike: as one block.
 bool fades_by_block(const at::Tensor& log_decay, Fading fading);
-// Whether there are kernels for it: on a GPU in bfloat16, on a CPU where columns fade by blocks;
-// otherwise it runs the formula. Kernels have no second derivative.
+// Whether there are kernels for it: on a GPU in bfloat16, on a CPU in any type; otherwise it runs
+// the formula. Kernels have no second derivative.
 bool has_decay_kernel(const at::Tensor& x, const at::Tensor& y, const at::Tensor& z,
                       const at::Tensor& log_decay, Fading fading);
 

@@ -100,33 +100,42 @@ TEST(DecayedProduct, GradientsAreThoseOfTheRecurrence) {
   }
 }
 
-TEST(DecayedProduct, BlocksOfColumnsAreTheRecurrence) {
-  struct Shape {
-    int64_t batch, heads, tokens, rows, columns, blocks;
-  };
-  for (const Shape& s : {Shape{1, 1, 130, 19, 35, 7}, Shape{2, 3, 65, 5, 20, 1},
-                         Shape{1, 1, 3, 33, 16, 2}, Shape{1, 2, 200, 128, 64, 2}})
-    for (const auto type : {at::kDouble, at::kFloat})
-      for (const bool reversed : {false, true}) {
-        const DecayedInputs in(s.batch, s.heads, s.tokens, s.rows, s.columns, s.blocks);
-        in.g.select(2, s.tokens / 2).fill_(-1e30);
-        const DecayedProduct how = {.fading = Fading::columns, .scale = 0.7, .reversed = reversed};
-        ASSERT_TRUE(has_decay_kernel(in.x, in.y, in.z, in.g, how.fading));
-        const auto got =
-            decayed_results(in, at::dtype(type),
-                            [&](const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& g,
-                                Tensor& sums) { return decayed_product(x, y, z, g, how, sums); });
-        const auto want = decayed_results(
-            in, at::dtype(at::kDouble),
-            [&](const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& g, Tensor& sums) {
-              return decayed_recurrence(x, y, z, g, how, sums);
-            });
-        for (size_t i = 0; i < got.size(); ++i) {
-          const double most = want[i].abs().max().item<double>();
-          EXPECT_NEAR_TENSOR(got[i] / most, want[i] / most, tolerance(type))
-              << "result " << i << " of " << s.tokens << " tokens, reversed " << reversed;
-        }
+struct FadedShape {
+  int64_t batch, heads, tokens, rows, columns, decays;
+};
+void expect_the_recurrence(const FadedShape& s, Fading fading) {
+  for (const auto type : {at::kDouble, at::kFloat})
+    for (const bool reversed : {false, true}) {
+      const DecayedInputs in(s.batch, s.heads, s.tokens, s.rows, s.columns, s.decays);
+      in.g.select(2, s.tokens / 2).fill_(-1e30);
+      const DecayedProduct how = {.fading = fading, .scale = 0.7, .reversed = reversed};
+      ASSERT_TRUE(has_decay_kernel(in.x, in.y, in.z, in.g, how.fading));
+      const auto got =
+          decayed_results(in, at::dtype(type),
+                          [&](const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& g,
+                              Tensor& sums) { return decayed_product(x, y, z, g, how, sums); });
+      const auto want =
+          decayed_results(in, at::dtype(at::kDouble),
+                          [&](const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& g,
+                              Tensor& sums) { return decayed_recurrence(x, y, z, g, how, sums); });
+      for (size_t i = 0; i < got.size(); ++i) {
+        const double most = want[i].abs().max().item<double>();
+        EXPECT_NEAR_TENSOR(got[i] / most, want[i] / most, tolerance(type))
+            << "result " << i << " of " << s.tokens << " tokens, reversed " << reversed;
       }
+    }
+}
+
+TEST(DecayedProduct, BlocksOfColumnsAreTheRecurrence) {
+  for (const FadedShape& s : {FadedShape{1, 1, 130, 19, 35, 7}, FadedShape{2, 3, 65, 5, 20, 1},
+                              FadedShape{1, 1, 3, 33, 16, 2}, FadedShape{1, 2, 200, 128, 64, 2}})
+    expect_the_recurrence(s, Fading::columns);
+}
+
+TEST(DecayedProduct, RowsThatFadeByThemselvesAreTheRecurrence) {
+  for (const FadedShape& s : {FadedShape{1, 1, 130, 19, 35, 19}, FadedShape{2, 3, 65, 5, 20, 5},
+                              FadedShape{1, 1, 3, 33, 16, 33}, FadedShape{1, 2, 200, 64, 64, 64}})
+    expect_the_recurrence(s, Fading::rows);
 }
 
 TEST(DecayedProduct, TheChunkDoesNotMatter) {
@@ -190,13 +199,12 @@ TEST(DecayedProduct, ReversedTheLastTokenIsTheFirst) {
   }
 }
 
-// By the formula, and by kernels where two blocks of columns fade.
 TEST(DecayedProduct, HalfTypesAreAddedUpInFloat32) {
   for (const auto fading : {Fading::rows, Fading::columns}) {
     auto a = arguments(150, 4, 4, fading == Fading::rows ? 4 : 2);
     for (auto* t : {&a.x, &a.y, &a.z}) *t = t->to(at::kBFloat16);
     for (auto* t : {&a.g, &a.sums}) *t = t->to(at::kFloat);
-    ASSERT_EQ(has_decay_kernel(a.x, a.y, a.z, a.g, fading), fading == Fading::columns);
+    ASSERT_TRUE(has_decay_kernel(a.x, a.y, a.z, a.g, fading));
     const auto got = product(a, fading);
     for (auto* t : {&a.x, &a.y, &a.z}) *t = t->to(at::kFloat);
     const auto want = product(a, fading);
