@@ -137,10 +137,10 @@ Tensor penalty_of(const Tensor& lengths, const DecodingConfig& config) {
 }
 
 Decoded beam_search(const Continuation& model, const State& state, const Tensor& logits,
-                    const Ending& ending, int64_t steps, int64_t look, const DecodingConfig& config,
+                    const Ending& ending, int64_t steps, const DecodingConfig& config,
                     Replay& replay) {
   Search search(logits, ending, steps, config);
-  write_tokens(model, state, logits, steps, look, search, replay);
+  write_tokens(model, state, logits, steps, /*waits=*/true, search, replay);
   return search.best();
 }
 

@@ -16,7 +16,7 @@ Tensor penalty_of(const Tensor& lengths, const DecodingConfig& config);
 // of their first token. Of the 2 K best continuations of a text's K beams, the ends among the first
 // K are finished texts, and the first K that are no ends go on.
 Decoded beam_search(const Continuation& model, const State& state, const Tensor& logits,
-                    const Ending& ending, int64_t steps, int64_t look, const DecodingConfig& config,
+                    const Ending& ending, int64_t steps, const DecodingConfig& config,
                     Replay& replay);
 
 }  // namespace longbow

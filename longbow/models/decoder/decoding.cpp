@@ -74,9 +74,6 @@ class LaneWriter : public TokenWriter {
   Tensor last_, live_;
 };
 
-// How many tokens are replayed before the host asks whether all texts have ended.
-constexpr int64_t kLook = 8;
-
 // Tokens to write, and the room that they and the prompt need.
 int64_t steps_for(const Continuation& model, const Prompt& prompt, int64_t wanted) {
   const int64_t before = prompt.tokens.size(1), room = model.longest - before + 1;
@@ -98,20 +95,19 @@ Decoded decode(const Continuation& model, const Prompt& prompt, int64_t end,
   const auto own = given ? nullptr : make_replay(prompt.tokens.device(), config.graphs);
   auto& replay = given ? *given : *own;
   const int64_t steps = steps_for(model, prompt, config.max_length);
-  const int64_t look = replay.captures() ? kLook : 1;
   auto state = model.start(prompt.tokens.size(1) + steps - 1);
   auto logits = model.next(prompt.tokens, prompt.keep, state);
   const Ending ending = {.id = end, .earliest = config.min_length};
   if (config.method == DecodingMethod::beam) {
     repeat_lanes(state, logits, config.beams);
-    return beam_search(model, state, logits, ending, steps, look, config, replay);
+    return beam_search(model, state, logits, ending, steps, config, replay);
   }
   repeat_lanes(state, logits, config.n_best);
   const auto choose = config.method == DecodingMethod::sample
                           ? drawn(config, random, logits.size(0), steps)
                           : most_probable;
   LaneWriter writer(logits, steps, choose, ending);
-  write_tokens(model, state, logits, steps, look, writer, replay);
+  write_tokens(model, state, logits, steps, /*waits=*/true, writer, replay);
   const auto scores =
       (writer.sums / penalty_of(writer.lengths, config)).view({model.lanes, config.n_best});
   const auto order = scores.argsort(/*stable=*/true, /*dim=*/1, /*descending=*/true);
@@ -128,7 +124,7 @@ Tensor decode_greedily(const Continuation& model, const Prompt& prompt, int64_t 
   const auto logits = model.next(prompt.tokens, prompt.keep, state);
   LaneWriter writer(logits, steps, most_probable, {.id = end, .earliest = 0});
   const auto replay = make_replay(prompt.tokens.device(), /*graphs=*/false);
-  write_tokens(model, state, logits, steps, /*look=*/0, writer, *replay);
+  write_tokens(model, state, logits, steps, /*waits=*/false, writer, *replay);
   return writer.written;
 }
 

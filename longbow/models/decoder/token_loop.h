@@ -14,15 +14,14 @@ class TokenWriter {
   // Of logits [L, V]; step [1] int64 is the number of tokens before.
   virtual void take(const Tensor& logits, const Tensor& step) = 0;
   virtual Tensor tokens() const = 0;  // [L, 1], the last ones
-  virtual Tensor lanes() const {
-    return {};
-  }                               // [L]: which lanes they continue; undefined = their own
+  // [L]: which lanes they continue; undefined = their own.
+  virtual Tensor lanes() const { return {}; }
   virtual bool over() const = 0;  // nothing is left to write; waits for the device
 };
 
-// At most `steps` tokens, from a state and the logits of the first ones. Whether it is over is
-// asked behind every `look` tokens, 0 = never.
+// At most `steps` tokens, from a state and the logits of the first ones. With `waits` it ends when
+// the writer is over, which is asked behind every token, or every eighth that is replayed.
 void write_tokens(const Continuation& model, State state, const Tensor& logits, int64_t steps,
-                  int64_t look, TokenWriter& writer, Replay& replay);
+                  bool waits, TokenWriter& writer, Replay& replay);
 
 }  // namespace longbow

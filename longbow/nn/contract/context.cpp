@@ -118,12 +118,12 @@ void State::put(const State& state) {
   const auto from = given.tensors(), to = tensors();
   TORCH_CHECK(from.size() == to.size(), "state: ", from.size(), " tensors, not ", to.size());
   for (size_t i = 0; i < from.size(); ++i) {
-    const auto &given_one = *from[i].tensor, &own = *to[i].tensor;
-    TORCH_CHECK(from[i].name == to[i].name && given_one.sizes().slice(1) == own.sizes().slice(1) &&
-                    given_one.size(0) <= own.size(0),
-                "state: ", from[i].name, " is ", given_one.sizes(), ", but ", to[i].name, " is ",
-                own.sizes());
-    if (!given_one.is_same(own)) own.narrow(0, 0, given_one.size(0)).copy_(given_one);
+    const auto &value = *from[i].tensor, &place = *to[i].tensor;
+    TORCH_CHECK(from[i].name == to[i].name && value.sizes().slice(1) == place.sizes().slice(1) &&
+                    value.size(0) <= place.size(0),
+                "state: ", from[i].name, " is ", value.sizes(), ", but ", to[i].name, " is ",
+                place.sizes());
+    if (!value.is_same(place)) place.narrow(0, 0, value.size(0)).copy_(value);
   }
 }
 
