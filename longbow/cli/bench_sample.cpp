@@ -168,11 +168,12 @@ void time_model(BenchSample& result, const BenchSubject& subject, const BenchCom
   const auto config = bench_model(subject, command);
   const auto device = parse_device(command.device);
   const bool writes = result.mode == kWritingMode;
-  const auto cost =
-      writes ? measured_decoding(config, result.length, command.repetitions, device, command.graphs)
-             : measured_step(config, result.length, command.repetitions, device,
-                             profiles(result, command));
-  result.tokens = config.train.sampler.batch_size * (writes ? 1 : result.length);
+  const auto cost = writes ? measured_decoding(config, result.length, command.repetitions, device,
+                                               command.graphs, profiles(result, command))
+                           : measured_step(config, result.length, command.repetitions, device,
+                                           profiles(result, command));
+  result.tokens =
+      config.train.sampler.batch_size * (writes ? 1 : config.train.accumulate * result.length);
   result.profile = cost.profile;
   result.peak_bytes = cost.peak_bytes;
   set_times(result, cost.seconds);

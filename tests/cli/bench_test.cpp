@@ -76,9 +76,10 @@ TEST(BenchCommand, TimesAWholeModel) {
 TEST(BenchCommand, TimesTheTokensThatAModelWrites) {
   const Workspace here;
   here.write("run.yaml", "task: markov\nmodel: {width: 16, layers: 1}\ntrain: {batch_size: 3}\n");
-  const auto outcome = here.run(
-      bench("16,32", {"--mechanisms", "linear,fnet", "--config", "run.yaml", "--modes", "decode"}));
+  const auto outcome = here.run(bench("16,32", {"--mechanisms", "linear,fnet", "--config",
+                                                "run.yaml", "--modes", "decode", "--profile"}));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("linear model_decode over 32 tokens: "), std::string::npos);
   EXPECT_NE(outcome.out.find("tokens written per second"), std::string::npos);
   const auto result = json::parse(here.read("bench.json"));
   ASSERT_EQ(result.at("benchmarks").size(), 4u) << "fnet does not write";

@@ -124,7 +124,7 @@ StepCost measured_step(const RunConfig& config, int64_t length, int64_t repetiti
 }
 
 StepCost measured_decoding(const RunConfig& config, int64_t length, int64_t repetitions,
-                           at::Device device, bool graphs) {
+                           at::Device device, bool graphs, bool profiled) {
   TORCH_CHECK(config.objective == "causal_lm", "a model that writes is timed as a causal_lm");
   // The difference is what the tokens between cost, without the beginning and without a capture.
   constexpr int64_t kFew = 8, kMany = 72;
@@ -151,6 +151,7 @@ StepCost measured_decoding(const RunConfig& config, int64_t length, int64_t repe
     const double few = write(kFew);
     cost.seconds.push_back((write(kMany) - few) / (kMany - kFew));
   }
+  if (profiled) cost.profile = profile([&] { write(kMany); }, device).text(24);
   return cost;
 }
 

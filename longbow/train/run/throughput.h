@@ -24,6 +24,6 @@ StepCost measured_step(const RunConfig& config, int64_t length, int64_t repetiti
 // and in the way that model.decoding says; replayed as a graph where `graphs` says so too. The
 // objective must be causal_lm.
 StepCost measured_decoding(const RunConfig& config, int64_t length, int64_t repetitions,
-                           at::Device device, bool graphs = false);
+                           at::Device device, bool graphs = false, bool profiled = false);
 
 }  // namespace longbow
