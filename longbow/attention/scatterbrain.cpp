@@ -166,7 +166,8 @@ class Scatterbrain : public AttentionImpl {
     return {at::cat({far.values, far.weights}, -1) - block_product(q, k, values, pairs, seen),
             query_peak + key_peak - std::log(static_cast<double>(features_))};
   }
-  // Under a causal mask, over all keys that the first token of the window could not see itself.
+  // Under a causal mask, over all keys before the window: what a query `reach` tokens earlier would
+  // read.
   Rest before_windows(const Heads& heads, const Tensor& keep) const {
     const int64_t n = heads.q.size(2), reach = std::min(back() + 1, n), rest = n - reach;
     const auto behind = [&](const Tensor& t, double fill) {
