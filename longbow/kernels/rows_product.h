@@ -1,6 +1,7 @@
 #pragma once
 // Products of many rows with a small matrix, as layers have them, on a CPU.
 #include <cstdint>
+#include <span>
 
 #include "longbow/kernels/head_rows.h"
 
@@ -26,9 +27,15 @@ struct PackedPanels {
 };
 void pack_panels(const PackedPanels& task, int64_t first, int64_t last) noexcept;
 
+// Columns of a left factor that lie in one place. Those beside them may lie elsewhere.
+struct LeftColumns {
+  Rows<const float> rows;
+  int64_t width;
+};
+
 // y = x b + bias, for rows first … last - 1 of x.
 struct RowsProduct {
-  Rows<const float> x;  // [rows, depth]
+  std::span<const LeftColumns> x;  // [rows, depth]
   const float* panels;
   const float* bias;  // [columns] or null
   int64_t depth, columns;
@@ -38,7 +45,8 @@ void rows_product(const RowsProduct& task, int64_t first, int64_t last) noexcept
 
 // out = a^T b over all rows, for rows first … last - 1 of out, and sums of these columns of a.
 struct ColumnsProduct {
-  Rows<const float> a, b;  // [rows, .], [rows, columns]
+  std::span<const LeftColumns> a;  // [rows, .]
+  Rows<const float> b;             // [rows, columns]
   int64_t rows, columns;
   Rows<float> out;
   float* sums;

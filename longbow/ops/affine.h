@@ -1,6 +1,8 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <vector>
+
 namespace longbow {
 
 // x W^T + b over the last dimension; without a bias where it is undefined. x [..., C], W [O, C], b
@@ -8,5 +10,11 @@ namespace longbow {
 // the gradient of the bias is row_sum, which has a kernel of its own on a GPU, or comes with the
 // latter.
 at::Tensor affine(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
+
+// Its columns in parts, first those of widths[0], and so on: views. Gradients of parts that lie
+// beside each other in memory are read as one matrix; the kernels for a CPU read others where they
+// lie, and elsewhere they are put beside each other.
+std::vector<at::Tensor> affine_parts(const at::Tensor& x, const at::Tensor& weight,
+                                     const at::Tensor& bias, at::IntArrayRef widths);
 
 }  // namespace longbow

@@ -12,7 +12,7 @@ at::Tensor with_rows(const at::Tensor& x);
 // each other, as the projections before and after have them.
 at::Tensor empty_rows(const at::Tensor& like, int64_t width);
 // Room for the gradients of q, k and v: where all are of one size, those of a token lie beside each
-// other, as one product that made all three wants them (ops/split_columns.h).
+// other, as one product that made all three wants them (ops/affine.h).
 struct BesideRows {
   at::Tensor q, k, v;
 };

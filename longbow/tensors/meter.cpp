@@ -255,10 +255,13 @@ const std::unordered_map<std::string, Formula>& formulas() {
       {"longbow::tile_attention", [](Values x, Values) { return tiles(x, 0, listed_keys(x, 3)); }},
       {"longbow::tile_attention_backward",
        [](Values x, Values) { return 2.5 * tiles(x, 1, listed_keys(x, 6)); }},
-      {"longbow::rows_product", multiply},
+      {"longbow::rows_product",
+       [](Values x, Values y) {
+         return 2 * static_cast<double>(y[0].toTensor().size(0)) * elements(x[1]);
+       }},
       {"longbow::columns_product",
-       [](Values x, Values) {
-         return 2 * elements(x[0]) * static_cast<double>(x[1].toTensor().size(1));
+       [](Values x, Values y) {
+         return 2 * static_cast<double>(x[1].toTensor().size(0)) * elements(y[0]);
        }},
       {"longbow::exponential_features",
        [](Values x, Values) { return 2 * elements(x[0]) * projections(x[1]); }},

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <vector>
+
 #include "tests/ops/registered.h"
 #include "tests/support/tensor.h"
 
@@ -69,6 +71,61 @@ TEST(Affine, RefusesWhatDoesNotFit) {
               affine(at::zeros({2, 6}), w, at::zeros({5}));
             }),
             "affine: weight is [4, 6] but bias is [5]");
+}
+
+TEST(AffineParts, AreColumnsOfOneProduct) {
+  const auto x = random_normal({2, 3, 5}, 1), w = random_normal({7, 5}, 2),
+             b = random_normal({7}, 3);
+  const auto y = affine(x, w, b);
+  for (const auto& given : {x, x.clone().requires_grad_()}) {
+    const auto parts = affine_parts(given, w, b, {2, 4, 1});
+    EXPECT_TRUE(at::equal(parts[0], y.narrow(-1, 0, 2)));
+    EXPECT_TRUE(at::equal(parts[1], y.narrow(-1, 2, 4)));
+    EXPECT_TRUE(at::equal(parts[2], y.narrow(-1, 6, 1)));
+  }
+}
+
+TEST(AffineParts, GradientsAreThoseOfDifferences) {
+  const auto x = random_normal({2, 3, 5}, 1).requires_grad_(),
+             w = random_normal({7, 5}, 2).requires_grad_(),
+             b = random_normal({7}, 3).requires_grad_();
+  EXPECT_TRUE(gradcheck(
+      [&] {
+        const auto parts = affine_parts(x, w, b, {3, 3, 1});
+        return parts[0] * parts[1].exp() + parts[2];
+      },
+      {{"x", x}, {"w", w}, {"b", b}}));
+}
+
+// Wherever the gradients of the parts lie: beside each other, in another order, apart, one in three
+// places, with a gap. Both sizes have kernels of their own on a CPU.
+TEST(AffineParts, GradientsMayLieAnywhere) {
+  for (const int64_t tokens : {3, 150}) {
+    const auto all = random_normal({2, tokens, 48}, 4).to(at::kFloat);
+    const auto beside = all.split(16, -1);
+    const auto wide = random_normal({2, tokens, 80}, 5).to(at::kFloat);
+    for (const auto& gradients : {std::vector<at::Tensor>{beside[0], beside[1], beside[2]},
+                                  {beside[1], beside[0], beside[2]},
+                                  {beside[0], beside[1].clone(), beside[2]},
+                                  {beside[0], beside[0], beside[0]},
+                                  {beside[0], wide.narrow(-1, 3, 16), wide.narrow(-1, 40, 16)},
+                                  {beside[0], wide.narrow(-1, 3, 20), wide.narrow(-1, 40, 12)}}) {
+      std::vector<int64_t> widths;
+      for (const auto& gradient : gradients) widths.push_back(gradient.size(-1));
+      std::vector<at::Tensor> inputs = {random_normal({2, tokens, 32}, 1),
+                                        random_normal({48, 32}, 2), random_normal({48}, 3)};
+      for (auto& t : inputs) t = t.to(at::kFloat).requires_grad_();
+      const auto got = torch::autograd::grad(affine_parts(inputs[0], inputs[1], inputs[2], widths),
+                                             inputs, gradients);
+      const auto dy = at::cat(gradients, -1).to(at::kDouble).flatten(0, 1),
+                 x = inputs[0].detach().to(at::kDouble).flatten(0, 1);
+      const Tolerance near = {1e-4, 1e-5};
+      EXPECT_NEAR_TENSOR(got[0].to(at::kDouble).flatten(0, 1),
+                         dy.mm(inputs[1].detach().to(at::kDouble)), near);
+      EXPECT_NEAR_TENSOR(got[1].to(at::kDouble), dy.t().mm(x), near);
+      EXPECT_NEAR_TENSOR(got[2].to(at::kDouble), dy.sum(0), near);
+    }
+  }
 }
 
 }  // namespace

@@ -59,18 +59,24 @@ struct RowsTask {
       for (int64_t i = 0; i < rows; ++i)
         std::copy(task.bias + panel * kPanel, task.bias + panel * kPanel + columns,
                   y + i * task.y.row);
-    for (int64_t l = 0; l < task.depth; l += kDepth)
-      tile_product<M, float>({.rows = rows,
-                              .columns = columns,
-                              .depth = std::min(kDepth, task.depth - l),
-                              .a = task.x.data + row * task.x.row + l,
-                              .a_row = task.x.row,
-                              .a_step = 1,
-                              .b = task.panels + (panel * panel_rows(task.depth) + l) * kPanel,
-                              .b_row = kPanel,
-                              .out = y,
-                              .out_row = task.y.row,
-                              .add = l > 0 || task.bias != nullptr});
+    const float* b = task.panels + panel * panel_rows(task.depth) * kPanel;
+    bool add = task.bias != nullptr;
+    for (const auto& x : task.x)
+      for (int64_t l = 0; l < x.width; l += kDepth, add = true) {
+        const int64_t depth = std::min(kDepth, x.width - l);
+        tile_product<M, float>({.rows = rows,
+                                .columns = columns,
+                                .depth = depth,
+                                .a = x.rows.data + row * x.rows.row + l,
+                                .a_row = x.rows.row,
+                                .a_step = 1,
+                                .b = b,
+                                .b_row = kPanel,
+                                .out = y,
+                                .out_row = task.y.row,
+                                .add = add});
+        b += depth * kPanel;
+      }
   }
 };
 
@@ -94,21 +100,27 @@ struct ColumnsTask {
           const float* const b = task.b.data + (l + i) * task.b.row + p * kPanel;
           std::copy(b, b + width_of(p, task.columns), right + (p * kTogether + i) * kPanel);
         }
-      for (int64_t row = first; row < last; row += kGroup) {
-        const int64_t count = std::min(kGroup, last - row);
-        gather<kGroup>(l, rows, row, count, left);
-        for (int64_t p = 0; p < panels; ++p)
-          tile_product<M, float>({.rows = count,
-                                  .columns = width_of(p, task.columns),
-                                  .depth = rows,
-                                  .a = left,
-                                  .a_row = 1,
-                                  .a_step = kGroup,
-                                  .b = right + p * kTogether * kPanel,
-                                  .b_row = kPanel,
-                                  .out = task.out.data + row * task.out.row + p * kPanel,
-                                  .out_row = task.out.row,
-                                  .add = l > 0});
+      int64_t begin = 0;
+      for (const auto& a : task.a) {
+        const int64_t end = std::min(last, begin + a.width);
+        for (int64_t row = std::max(first, begin); row < end; row += kGroup) {
+          const int64_t count = std::min(kGroup, end - row);
+          gather<kGroup>(a.rows.data + l * a.rows.row + row - begin, a.rows.row, rows, count, left,
+                         task.sums + row, l > 0);
+          for (int64_t p = 0; p < panels; ++p)
+            tile_product<M, float>({.rows = count,
+                                    .columns = width_of(p, task.columns),
+                                    .depth = rows,
+                                    .a = left,
+                                    .a_row = 1,
+                                    .a_step = kGroup,
+                                    .b = right + p * kTogether * kPanel,
+                                    .b_row = kPanel,
+                                    .out = task.out.data + row * task.out.row + p * kPanel,
+                                    .out_row = task.out.row,
+                                    .add = l > 0});
+        }
+        begin += a.width;
       }
     }
   }
@@ -118,18 +130,16 @@ struct ColumnsTask {
 
   // `count` columns of a, [rows, kGroup], and what they add to the sums.
   template <int64_t kGroup>
-  [[gnu::always_inline]] void gather(int64_t from, int64_t rows, int64_t column, int64_t count,
-                                     float* left) const {
-    const float* a = task.a.data + from * task.a.row + column;
+  [[gnu::always_inline]] static void gather(const float* a, int64_t a_row, int64_t rows,
+                                            int64_t count, float* left, float* all, bool add) {
     float sums[kGroup] = {};
     if (count == kGroup)  // a constant, so that it is a vector
-      for (int64_t i = 0; i < rows; ++i, a += task.a.row)
+      for (int64_t i = 0; i < rows; ++i, a += a_row)
         for (int64_t r = 0; r < kGroup; ++r) sums[r] += left[i * kGroup + r] = a[r];
     else
-      for (int64_t i = 0; i < rows; ++i, a += task.a.row)
+      for (int64_t i = 0; i < rows; ++i, a += a_row)
         for (int64_t r = 0; r < count; ++r) sums[r] += left[i * kGroup + r] = a[r];
-    for (int64_t r = 0; r < count; ++r)
-      task.sums[column + r] = (from > 0 ? task.sums[column + r] : 0) + sums[r];
+    for (int64_t r = 0; r < count; ++r) all[r] = (add ? all[r] : 0) + sums[r];
   }
 };
 

@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include "longbow/ops/affine.h"
-#include "longbow/ops/split_columns.h"
 
 namespace longbow {
 
@@ -16,7 +15,14 @@ Tensor Linear::operator()(const Tensor& x) const {
   return affine(x, weight, bias);
 }
 
-Tensor projected_together(const Tensor& x, const std::vector<const Linear*>& layers) {
+std::vector<Tensor> project_together(const Tensor& x, const std::vector<const Linear*>& layers) {
+  std::vector<int64_t> widths;
+  for (const auto* layer : layers) widths.push_back(layer->weight.size(0));
+  return project_together(x, layers, widths);
+}
+
+std::vector<Tensor> project_together(const Tensor& x, const std::vector<const Linear*>& layers,
+                                     at::IntArrayRef widths) {
   std::vector<Tensor> weights, biases;
   for (const auto* layer : layers) {
     weights.push_back(layer->weight);
@@ -24,13 +30,7 @@ Tensor projected_together(const Tensor& x, const std::vector<const Linear*>& lay
   }
   TORCH_CHECK(biases.empty() || biases.size() == layers.size(),
               "projections together: all have a bias, or none has");
-  return affine(x, at::cat(weights), biases.empty() ? Tensor() : at::cat(biases));
-}
-
-std::vector<Tensor> project_together(const Tensor& x, const std::vector<const Linear*>& layers) {
-  std::vector<int64_t> widths;
-  for (const auto* layer : layers) widths.push_back(layer->weight.size(0));
-  return split_columns(projected_together(x, layers), widths);
+  return affine_parts(x, at::cat(weights), biases.empty() ? Tensor() : at::cat(biases), widths);
 }
 
 std::shared_ptr<Linear> Part::linear(const Site& site, const std::string& name, int64_t in,

@@ -13,8 +13,9 @@ class Linear : public Part {
   Tensor weight, bias;  // [out, in], [out] or undefined
 };
 
-// What each of them makes of the same x, by one product: beside each other, or apart.
-Tensor projected_together(const Tensor& x, const std::vector<const Linear*>& layers);
+// What each of them makes of the same x, by one product; or all of it, in parts of these widths.
 std::vector<Tensor> project_together(const Tensor& x, const std::vector<const Linear*>& layers);
+std::vector<Tensor> project_together(const Tensor& x, const std::vector<const Linear*>& layers,
+                                     at::IntArrayRef widths);
 
 }  // namespace longbow

@@ -97,7 +97,7 @@ RecurrentHeads::Projected RecurrentHeads::projected(const Tensor& x) const {
   auto widths = convolution_ ? std::vector<int64_t>{2 * keys + values}
                              : std::vector<int64_t>{keys, keys, values};
   if (gate_) widths.push_back(values);
-  Projected found = {projected_together(x, layers).split_with_sizes(widths, -1), Tensor()};
+  Projected found = {project_together(x, layers, widths), Tensor()};
   if (!gate_) return found;
   found.gate = found.rows.back();
   found.rows.pop_back();
