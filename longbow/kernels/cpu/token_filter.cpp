@@ -30,9 +30,12 @@ template <class M, class T>
 [[gnu::always_inline]] inline void filter_tile(const T* window, const T* filter, int64_t taps,
                                                int64_t first, int64_t rows, int64_t width, T* room,
                                                const Rows<T>& out) {
+  constexpr int64_t kTogether = M::kRows;  // fewer of them meet fewer zeros
   const int64_t wide = padded<T>(width);
-  for (int64_t i = 0; i < rows; i += kRows) {
-    const int64_t count = std::min(kRows, rows - i);
+  const bool whole = wide == width;  // nothing is written behind a row
+  for (int64_t i = 0; i < rows; i += kTogether) {
+    const int64_t count = std::min(kTogether, rows - i);
+    T* const to = out.data + (first + i) * out.row;
     tile_product<M, T>({.rows = count,
                         .columns = width,
                         .depth = taps + count - 1,
@@ -41,10 +44,11 @@ template <class M, class T>
                         .a_step = 1,
                         .b = window + i * wide,
                         .b_row = wide,
-                        .out = room,
-                        .out_row = wide});
+                        .out = whole ? to : room,
+                        .out_row = whole ? out.row : wide});
+    if (whole) continue;
     for (int64_t r = 0; r < count; ++r)
-      std::copy(room + r * wide, room + r * wide + width, out.data + (first + i + r) * out.row);
+      std::copy(room + r * wide, room + r * wide + width, to + r * out.row);
   }
 }
 
