@@ -114,7 +114,7 @@ __global__ void __launch_bounds__(kMostThreads) attend(BlockSoftmax task) {
   const auto& place = held.place;
   if (held.rows <= 0) return;
 
-  extern __shared__ __align__(16) char memory[];
+  unsigned char* const memory = dynamic_memory();
   __shared__ Walk walk;
   __shared__ Marks<kMostWarps * kRows * 16> marks;
   T* const queries = reinterpret_cast<T*>(memory);
@@ -172,24 +172,21 @@ __global__ void __launch_bounds__(kMostThreads) attend(BlockSoftmax task) {
 }
 
 template <class T, int kWidth, int kMore, int kRows>
-void launch(const BlockSoftmax& task, cudaStream_t stream) {
+void launch_tiles(const BlockSoftmax& task, void* stream) {
   const int warps = warps_for(task.query_block, task.queries, kRows * 16),
             rows = warps * kRows * 16;
   const int64_t tiles = Held::tiles(task.queries, task.query_block, rows);
   const size_t bytes = sizeof(T) * mma::padded(kWidth) * (rows + 2 * buffers_of(task) * kTile);
-  cudaFuncSetAttribute(attend<T, kWidth, kMore, kRows>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                       static_cast<int>(bytes));
-  attend<T, kWidth, kMore, kRows>
-      <<<static_cast<unsigned>(task.batch * task.heads * tiles), warps * 32, bytes, stream>>>(task);
+  launch(attend<T, kWidth, kMore, kRows>, static_cast<unsigned>(task.batch * task.heads * tiles),
+         warps * 32, bytes, stream, task);
 }
 
 }  // namespace
 
 void block_softmax_cuda(const BlockSoftmax& task, void* stream) noexcept {
   with_shape(task, [&]<class T, int kWidth, int kMore>() {
-    with_rows<kWidth>(task, [&]<int kRows>() {
-      launch<T, kWidth, kMore, kRows>(task, static_cast<cudaStream_t>(stream));
-    });
+    with_rows<kWidth>(task,
+                      [&]<int kRows>() { launch_tiles<T, kWidth, kMore, kRows>(task, stream); });
   });
 }
 

@@ -165,7 +165,7 @@ __global__ void __launch_bounds__(kMostThreads) query_gradient(BlockSoftmaxBackw
   const auto& place = held.place;
   if (held.rows <= 0) return;
 
-  extern __shared__ __align__(16) char memory[];
+  unsigned char* const memory = dynamic_memory();
   __shared__ Walk walk;
   __shared__ Marks<kMost> marks;
   __shared__ float deltas[kMost];
@@ -326,7 +326,7 @@ __global__ void __launch_bounds__(kMostThreads, kWidth > 64 || kMore ? 2 : 3)
   const auto& place = held.place;
   if (held.rows <= 0) return;
 
-  extern __shared__ __align__(16) char memory[];
+  unsigned char* const memory = dynamic_memory();
   __shared__ Walk walk;
   __shared__ Marks<kMostWarps * 16> marks;
   __shared__ QuerySlots of_queries[3];
@@ -429,27 +429,23 @@ int bytes_of(int rows, int buffers) {
 }
 
 template <class T, int kWidth, int kMore, int kRows>
-void launch_queries(const BlockSoftmaxBackward& all, cudaStream_t stream) {
+void launch_queries(const BlockSoftmaxBackward& all, void* stream) {
   const auto& task = all.past;
   const int warps = warps_for(task.query_block, task.queries, kRows * 16),
             rows = warps * kRows * 16, bytes = bytes_of<T, kWidth>(rows, buffers_of(task));
   const int64_t tiles = task.batch * task.heads * Held::tiles(task.queries, task.query_block, rows);
-  cudaFuncSetAttribute(query_gradient<T, kWidth, kMore, kRows>,
-                       cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-  query_gradient<T, kWidth, kMore, kRows>
-      <<<static_cast<unsigned>(tiles), warps * 32, bytes, stream>>>(all);
+  launch(query_gradient<T, kWidth, kMore, kRows>, static_cast<unsigned>(tiles), warps * 32, bytes,
+         stream, all);
 }
 
 template <class T, int kWidth, int kMore>
-void launch_keys(const BlockSoftmaxBackward& all, cudaStream_t stream) {
+void launch_keys(const BlockSoftmaxBackward& all, void* stream) {
   const auto& task = all.past;
   const int warps = warps_for(task.key_block, task.keys, 16), rows = warps * 16,
             bytes = bytes_of<T, kWidth>(rows, buffers_of(all));
   const int64_t tiles = task.batch * task.heads * Held::tiles(task.keys, task.key_block, rows);
   const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>(all.parts));
-  cudaFuncSetAttribute(key_gradient<T, kWidth, kMore>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                       bytes);
-  key_gradient<T, kWidth, kMore><<<grid, warps * 32, bytes, stream>>>(all);
+  launch(key_gradient<T, kWidth, kMore>, grid, warps * 32, bytes, stream, all);
 }
 
 }  // namespace
@@ -468,10 +464,9 @@ int64_t block_softmax_parts(const BlockSoftmax& task) noexcept {
 
 void block_softmax_backward_cuda(const BlockSoftmaxBackward& task, void* stream) noexcept {
   with_shape(task.past, [&]<class T, int kWidth, int kMore>() {
-    const auto on = static_cast<cudaStream_t>(stream);
     with_rows<kWidth>(task.past,
-                      [&]<int kRows>() { launch_queries<T, kWidth, kMore, kRows>(task, on); });
-    launch_keys<T, kWidth, kMore>(task, on);
+                      [&]<int kRows>() { launch_queries<T, kWidth, kMore, kRows>(task, stream); });
+    launch_keys<T, kWidth, kMore>(task, stream);
   });
 }
 

@@ -97,7 +97,7 @@ struct Block {
 
 template <int R, int D, bool kTurned>
 __global__ void __launch_bounds__(kReadThreads, kBlocks<R, D, kTurned>) read(CausalRead given) {
-  extern __shared__ __align__(16) unsigned char shared[];
+  unsigned char* const shared = dynamic_memory();
   const auto& task = given.features;
   const Memory<R, D, kTurned> memory(shared);
   const Place place(task);
@@ -147,7 +147,7 @@ __device__ void put_gradient(Number* x, const mma::C (&dphi)[R / 8], FeatureMap 
 template <int R, int D, bool kTurned>
 __global__ void __launch_bounds__(kReadThreads, kBlocks<R, D, kTurned>)
     gradient(CausalGradient given) {
-  extern __shared__ __align__(16) unsigned char shared[];
+  unsigned char* const shared = dynamic_memory();
   using Tiles = Memory<R, D, kTurned>;
   const auto& task = given.features;
   const bool queries = given.queries;

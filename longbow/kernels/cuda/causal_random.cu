@@ -137,7 +137,7 @@ struct Block {
 };
 
 __global__ void __launch_bounds__(kThreads) read(CausalRandomRead given) {
-  extern __shared__ __align__(16) unsigned char shared[];
+  unsigned char* const shared = dynamic_memory();
   const auto& task = given.features;
   const Memory memory(shared);
   const Place place(task);
@@ -190,7 +190,7 @@ __device__ void project_back(mma::C (&du)[kDepth / 8], const mma::C (&dphi)[kFea
 }
 
 __global__ void __launch_bounds__(kThreads) gradient(CausalRandomGradient given) {
-  extern __shared__ __align__(16) unsigned char shared[];
+  unsigned char* const shared = dynamic_memory();
   const auto& task = given.features;
   const bool queries = given.queries;
   const Memory memory(shared);

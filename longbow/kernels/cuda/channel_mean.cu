@@ -1,10 +1,7 @@
 // A thread holds eight neighbouring channels and meets every eighth token of its part: what it adds
 // up stays in registers. Parts of the tokens are joined in a fixed order.
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#include <cuda_runtime.h>
-
 #include "longbow/kernels/channel_mean.h"
+#include "longbow/kernels/cuda/device.h"
 
 namespace longbow::kernels {
 namespace {
@@ -188,13 +185,13 @@ int64_t channel_mean_splits(int64_t batch, int64_t tokens, int64_t channels) noe
 }
 
 void channel_mean_cuda(const ChannelMean& task, void* stream) noexcept {
-  const auto on = static_cast<cudaStream_t>(stream);
   const dim3 grid(columns_of(task.channels), static_cast<unsigned>(task.splits),
                   static_cast<unsigned>(task.batch));
-  with_type(task.type, [&]<class T>(T) { add_up<T><<<grid, dim3(kLanes, kRows), 0, on>>>(task); });
+  with_type(task.type,
+            [&]<class T>(T) { launch(add_up<T>, grid, dim3(kLanes, kRows), 0, stream, task); });
   constexpr int64_t kThreads = 256;
   const int64_t blocks = (task.batch * task.channels + kThreads - 1) / kThreads;
-  join<<<static_cast<unsigned>(blocks), kThreads, 0, on>>>(task);
+  launch(join, static_cast<unsigned>(blocks), kThreads, 0, stream, task);
 }
 
 void channel_mean_backward_cuda(const ChannelMeanBackward& task, void* stream) noexcept {
@@ -202,9 +199,8 @@ void channel_mean_backward_cuda(const ChannelMeanBackward& task, void* stream) n
   const dim3 grid(columns_of(task.channels),
                   static_cast<unsigned>((task.tokens + kTokens - 1) / kTokens),
                   static_cast<unsigned>(task.batch));
-  with_type(task.type, [&]<class T>(T) {
-    backward<T><<<grid, dim3(kLanes, kRows), 0, static_cast<cudaStream_t>(stream)>>>(task);
-  });
+  with_type(task.type,
+            [&]<class T>(T) { launch(backward<T>, grid, dim3(kLanes, kRows), 0, stream, task); });
 }
 
 }  // namespace longbow::kernels

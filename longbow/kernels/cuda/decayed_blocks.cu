@@ -52,7 +52,7 @@ struct SumsMemory {
 // blockIdx.z is the block of columns. The values fade.
 template <int P, int Q>
 __global__ void __launch_bounds__(kBlockThreads) own_sums(BlockSums task) {
-  extern __shared__ __align__(16) unsigned char shared[];
+  unsigned char* const shared = dynamic_memory();
   const SumsMemory<P, Q> memory(shared);
   const auto& of = task.blocks;
   const BlockChunk chunk(of);
@@ -149,7 +149,7 @@ __device__ inline mma::A faded_pairs(const mma::A& pairs, int part, const float*
 
 template <int P, int Q>
 __global__ void __launch_bounds__(kBlockThreads, 2) read(BlockRead task) {
-  extern __shared__ __align__(16) unsigned char shared[];
+  unsigned char* const shared = dynamic_memory();
   const ReadMemory<P, Q> memory(shared);
   const auto& of = task.blocks;
   const BlockChunk chunk(of);

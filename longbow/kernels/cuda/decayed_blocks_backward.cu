@@ -67,7 +67,7 @@ __device__ inline float* ddecays_of(const BlockGradient& task, const BlockChunk&
 
 template <int P, int Q>
 __global__ void __launch_bounds__(kBlockThreads, 1) gradient_of_queries(BlockGradient task) {
-  extern __shared__ __align__(16) unsigned char shared[];
+  unsigned char* const shared = dynamic_memory();
   const QueryMemory<P, Q> memory(shared);
   const auto& of = task.blocks;
   const BlockChunk chunk(of);
@@ -292,7 +292,7 @@ struct Keys {
 
 template <int P, int Q>
 __global__ void __launch_bounds__(kBlockThreads, 1) gradient_of_keys(BlockGradient task) {
-  extern __shared__ __align__(16) unsigned char shared[];
+  unsigned char* const shared = dynamic_memory();
   const KeyMemory<P, Q> memory(shared);
   const auto& of = task.blocks;
   const BlockChunk chunk(of);

@@ -26,7 +26,7 @@ struct ReadMemory {
 
 template <int P, int Q>
 __global__ void __launch_bounds__(kDecayThreads, P == 32 ? 4 : 2) read(DecayedRead task) {
-  extern __shared__ __align__(16) unsigned char shared[];
+  unsigned char* const shared = dynamic_memory();
   const ReadMemory<P, Q> memory(shared);
   const auto& heads = task.heads;
   const Chunk chunk(heads);

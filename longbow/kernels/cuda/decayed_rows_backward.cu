@@ -270,7 +270,7 @@ struct Block {
 
 template <int P, int Q>
 __global__ void __launch_bounds__(kDecayThreads, P == 32 ? 3 : 1) gradient(DecayedGradient task) {
-  extern __shared__ __align__(16) unsigned char shared[];
+  unsigned char* const shared = dynamic_memory();
   const Memory<P, Q> memory(shared);
   const Chunk chunk(task.heads);
   const Block<P, Q> block = {task, memory, chunk};

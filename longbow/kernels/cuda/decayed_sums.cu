@@ -29,7 +29,7 @@ __device__ void add_parts(const float* whole, int channel, int first, int end, f
 
 template <int P, int Q>
 __global__ void __launch_bounds__(kDecayThreads) own_sums(DecayedSums task) {
-  extern __shared__ __align__(16) unsigned char shared[];
+  unsigned char* const shared = dynamic_memory();
   const Memory<P, Q> memory(shared);
   const auto& heads = task.heads;
   const Chunk chunk(heads);

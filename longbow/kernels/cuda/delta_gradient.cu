@@ -229,7 +229,7 @@ struct Block {
 };
 
 __global__ void __launch_bounds__(kDeltaThreads, 3) gradient(DeltaGradient task) {
-  extern __shared__ __align__(16) unsigned char shared[];
+  unsigned char* const shared = dynamic_memory();
   const Memory memory(shared);
   const DeltaPlace place(task.heads, blockIdx.y, gridDim.x);
   Block block(task, memory, place);

@@ -60,7 +60,7 @@ __device__ void solve(const float* system, int column, float (&t)[kDeltaTokens])
 }
 
 __global__ void __launch_bounds__(kDeltaThreads) inverse(DeltaHeads task) {
-  extern __shared__ __align__(16) unsigned char shared[];
+  unsigned char* const shared = dynamic_memory();
   const InverseMemory memory(shared);
   const int64_t chunk = blockIdx.x, first = chunk * kDeltaTokens;
   const DeltaPlace place(task, blockIdx.y, gridDim.x);
@@ -159,7 +159,7 @@ __device__ HeadRows from_column(HeadRows rows, int column) {
 }
 
 __global__ void __launch_bounds__(kDeltaThreads) walk(DeltaWalk task) {
-  extern __shared__ __align__(16) unsigned char shared[];
+  unsigned char* const shared = dynamic_memory();
   const WalkMemory memory(shared);
   const auto& heads = task.heads;
   const int64_t chunks = (heads.tokens + kDeltaTokens - 1) / kDeltaTokens;
@@ -247,7 +247,7 @@ struct ReadMemory {
 };
 
 __global__ void __launch_bounds__(kDeltaThreads) read(DeltaRead task) {
-  extern __shared__ __align__(16) unsigned char shared[];
+  unsigned char* const shared = dynamic_memory();
   const ReadMemory memory(shared);
   const auto& heads = task.heads;
   const int64_t chunk = blockIdx.x, first = chunk * kDeltaTokens;
@@ -298,7 +298,7 @@ struct WalkBackMemory {
 // With dS after the chunk: du = e^(G_C - G) K dS + (pairs of q and k)^T dout, dv = T^T du, and
 // dS before it = e^G_C dS + (e^G q)^T dout - (e^G k)^T dv.
 __global__ void __launch_bounds__(kDeltaThreads) walk_back(DeltaWalkBack task) {
-  extern __shared__ __align__(16) unsigned char shared[];
+  unsigned char* const shared = dynamic_memory();
   const WalkBackMemory memory(shared);
   const auto& heads = task.heads;
   const int64_t chunks = (heads.tokens + kDeltaTokens - 1) / kDeltaTokens;

@@ -1,7 +1,4 @@
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#include <cuda_runtime.h>
-
+#include "longbow/kernels/cuda/device.h"
 #include "longbow/kernels/dropout.h"
 #include "longbow/kernels/philox_rounds.h"
 
@@ -37,14 +34,14 @@ __global__ void drop(Dropout task, bool whole) {
 }
 
 template <class T, class Wide>
-void launch(const Dropout& task, void* stream) {
+void drop_all(const Dropout& task, void* stream) {
   constexpr int64_t kThreads = 256;
   const int64_t blocks = (task.count + 4 * kThreads - 1) / (4 * kThreads);
   const auto aligned = [](const void* p) {
     return reinterpret_cast<uintptr_t>(p) % sizeof(Four<T>) == 0;
   };
-  drop<T, Wide><<<static_cast<unsigned>(blocks), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
-      task, aligned(task.x) && aligned(task.y));
+  launch(drop<T, Wide>, static_cast<unsigned>(blocks), kThreads, 0, stream, task,
+         aligned(task.x) && aligned(task.y));
 }
 
 }  // namespace
@@ -52,13 +49,13 @@ void launch(const Dropout& task, void* stream) {
 void dropout_cuda(const Dropout& task, void* stream) noexcept {
   switch (task.type) {
     case Element::float64:
-      return launch<double, double>(task, stream);
+      return drop_all<double, double>(task, stream);
     case Element::float32:
-      return launch<float, float>(task, stream);
+      return drop_all<float, float>(task, stream);
     case Element::bfloat16:
-      return launch<__nv_bfloat16, float>(task, stream);
+      return drop_all<__nv_bfloat16, float>(task, stream);
     case Element::float16:
-      return launch<__half, float>(task, stream);
+      return drop_all<__half, float>(task, stream);
   }
 }
 

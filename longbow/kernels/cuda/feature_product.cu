@@ -17,7 +17,7 @@ constexpr size_t kSumBytes = sizeof(Number) * kTile*(padded(R) + padded(D)) + si
 template <int R, int D, bool kTurned>
 __global__ void __launch_bounds__(32 * kSumWarps<R>) form_sums(FeatureSums task) {
   constexpr int kWarps = kSumWarps<R>, kThreads = 32 * kWarps, kRows = R / 16 / kWarps;
-  extern __shared__ __align__(16) unsigned char shared[];
+  unsigned char* const shared = dynamic_memory();
   auto* phi = reinterpret_cast<Number*>(shared);
   auto* values = phi + kTile * padded(R);
   auto* column = reinterpret_cast<float*>(values + kTile * padded(D));
@@ -114,7 +114,7 @@ constexpr int kReaders = resident(kReadBytes<R, D>, R == 64 ? 4 : 3);
 
 template <int R, int D, bool kTurned>
 __global__ void __launch_bounds__(kReadThreads, kReaders<R, D>) read(FeatureRead task) {
-  extern __shared__ __align__(16) unsigned char shared[];
+  unsigned char* const shared = dynamic_memory();
   const SplitSums<R, D> sums(reinterpret_cast<Number*>(shared));
   auto* phi = sums.high + sums.kNumbers;
   auto* z = reinterpret_cast<float*>(phi + kTile * padded(R));
@@ -226,7 +226,7 @@ constexpr int kGradients = resident(GradientMemory<R, D, kTurned>::kBytes, 3);
 template <int R, int D, bool kTurned>
 __global__ void __launch_bounds__(kReadThreads, kGradients<R, D, kTurned>)
     gradient(FeatureGradient task) {
-  extern __shared__ __align__(16) unsigned char shared[];
+  unsigned char* const shared = dynamic_memory();
   using Memory = GradientMemory<R, D, kTurned>;
   const Memory memory(shared);
   const Span span = span_of(task);

@@ -169,14 +169,5 @@ __device__ inline mma::A rest_of(const mma::C* c, const mma::A& rounded) {
   return rest;
 }
 
-template <class Task>
-void launch(void (*kernel)(Task), dim3 blocks, int threads, size_t bytes, void* stream,
-            const Task& task) {
-  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                       static_cast<int>(bytes));
-  kernel<<<blocks, static_cast<unsigned>(threads), bytes, static_cast<cudaStream_t>(stream)>>>(
-      task);
-}
-
 }  // namespace longbow::kernels
 #endif

@@ -125,7 +125,7 @@ __device__ void put_gradient(const Eight& n, float factor, const Eight& d, const
 
 template <int L>
 __global__ void __launch_bounds__(kThreads) backward(GatedNormBackward given) {
-  extern __shared__ __align__(16) unsigned char shared[];
+  unsigned char* const shared = dynamic_memory();
   const auto& task = given.past;
   Walk<L> at(task);
   const Eight weight = weights_of(task, at.channel, at.wanted);

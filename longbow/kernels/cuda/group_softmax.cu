@@ -1,6 +1,5 @@
 // A warp has a group to itself, four neighbours to a thread, which are one draw of what is dropped.
-#include <cuda_runtime.h>
-
+#include "longbow/kernels/cuda/device.h"
 #include "longbow/kernels/group_softmax.h"
 #include "longbow/kernels/philox_rounds.h"
 
@@ -91,13 +90,12 @@ __global__ void __launch_bounds__(kThreads) weigh(GroupSoftmax task) {
 void group_softmax_cuda(const GroupSoftmax& task, void* stream) noexcept {
   const int64_t groups = task.slabs * task.count * (task.columns / task.group);
   const auto blocks = static_cast<unsigned>((groups + kWarps - 1) / kWarps);
-  const auto on = static_cast<cudaStream_t>(stream);
   if (task.group <= 128)
-    weigh<1><<<blocks, kThreads, 0, on>>>(task);
+    launch(weigh<1>, blocks, kThreads, 0, stream, task);
   else if (task.group <= 256)
-    weigh<2><<<blocks, kThreads, 0, on>>>(task);
+    launch(weigh<2>, blocks, kThreads, 0, stream, task);
   else
-    weigh<4><<<blocks, kThreads, 0, on>>>(task);
+    launch(weigh<4>, blocks, kThreads, 0, stream, task);
 }
 
 }  // namespace longbow::kernels

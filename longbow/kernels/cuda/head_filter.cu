@@ -63,7 +63,7 @@ __device__ __forceinline__ void filter_rows(mma::C (&sum)[1][kWidth / 8],
 template <class T>
 __global__ void __launch_bounds__(kThreads) filter(HeadFilter task) {
   const HeadSpan span(task.heads, task.tokens, task.span);
-  extern __shared__ __align__(16) char memory[];
+  unsigned char* const memory = dynamic_memory();
   T* const windows = reinterpret_cast<T*>(memory);  // two buffers
   T* const room = windows + 2 * kBuffer;            // [kTile, kStride]
   const int own = static_cast<int>(threadIdx.x) / 32 * 16;
@@ -93,7 +93,7 @@ template <class T>
 __global__ void __launch_bounds__(kThreads) differentiate(HeadFilterBackward all) {
   const auto& task = all.past;
   const HeadSpan span(task.heads, task.tokens, task.span);
-  extern __shared__ __align__(16) char memory[];
+  unsigned char* const memory = dynamic_memory();
   __shared__ float diagonals[kWarps][16][kBand];
   T* const windows = reinterpret_cast<T*>(memory);  // two buffers, x
   T* const slopes = windows + 2 * kBuffer;          // two buffers, dout
@@ -160,16 +160,14 @@ dim3 grid_of(const HeadFilter& task) {
 void head_filter_cuda(const HeadFilter& task, void* stream) noexcept {
   with_type(task, [&]<class T>() {
     constexpr int kBytes = sizeof(T) * (2 * kBuffer + kTile * kStride);
-    filter<T><<<grid_of(task), kThreads, kBytes, static_cast<cudaStream_t>(stream)>>>(task);
+    launch(filter<T>, grid_of(task), kThreads, kBytes, stream, task);
   });
 }
 
 void head_filter_backward_cuda(const HeadFilterBackward& task, void* stream) noexcept {
   with_type(task.past, [&]<class T>() {
     constexpr int kBytes = sizeof(T) * (4 * kBuffer + kTile * kStride);
-    cudaFuncSetAttribute(differentiate<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
-    differentiate<T>
-        <<<grid_of(task.past), kThreads, kBytes, static_cast<cudaStream_t>(stream)>>>(task);
+    launch(differentiate<T>, grid_of(task.past), kThreads, kBytes, stream, task);
   });
 }
 

@@ -139,20 +139,18 @@ struct Grid {
 
 void join_softmax_cuda(const JoinSoftmax& task, void* stream) noexcept {
   const Grid grid(task, task.tokens);
-  const auto on = static_cast<cudaStream_t>(stream);
   if (task.type == Element::bfloat16)
-    join<__nv_bfloat16><<<grid.blocks, kThreads, 0, on>>>(task, grid.lanes);
+    launch(join<__nv_bfloat16>, grid.blocks, kThreads, 0, stream, task, grid.lanes);
   else
-    join<__half><<<grid.blocks, kThreads, 0, on>>>(task, grid.lanes);
+    launch(join<__half>, grid.blocks, kThreads, 0, stream, task, grid.lanes);
 }
 
 void join_softmax_backward_cuda(const JoinSoftmaxBackward& task, void* stream) noexcept {
   const Grid grid(task.past, task.past.other_tokens);
-  const auto on = static_cast<cudaStream_t>(stream);
   if (task.past.type == Element::bfloat16)
-    join_backward<__nv_bfloat16><<<grid.blocks, kThreads, 0, on>>>(task, grid.lanes);
+    launch(join_backward<__nv_bfloat16>, grid.blocks, kThreads, 0, stream, task, grid.lanes);
   else
-    join_backward<__half><<<grid.blocks, kThreads, 0, on>>>(task, grid.lanes);
+    launch(join_backward<__half>, grid.blocks, kThreads, 0, stream, task, grid.lanes);
 }
 
 }  // namespace longbow::kernels

@@ -132,7 +132,6 @@ struct Grid {
 }  // namespace
 
 void level_means_cuda(const LevelMeans& task, void* stream) noexcept {
-  const auto on = static_cast<cudaStream_t>(stream);
   Stage stage = {.rows = task.tokens, .from = nullptr, .to = task.sums};
   int64_t first = 0;
   for (int done = 0; done < task.levels; done += kAtOnce) {
@@ -150,9 +149,9 @@ void level_means_cuda(const LevelMeans& task, void* stream) noexcept {
     if (last) stage.to = nullptr;
     const Grid grid(task, stage.chunks);
     if (task.type == Element::bfloat16)
-      levels<__nv_bfloat16><<<grid.blocks, kThreads, 0, on>>>(task, stage, grid.lanes);
+      launch(levels<__nv_bfloat16>, grid.blocks, kThreads, 0, stream, task, stage, grid.lanes);
     else
-      levels<__half><<<grid.blocks, kThreads, 0, on>>>(task, stage, grid.lanes);
+      launch(levels<__half>, grid.blocks, kThreads, 0, stream, task, stage, grid.lanes);
     if (last) return;
     stage.rows = stage.sums;
     stage.from = stage.to;
@@ -161,13 +160,12 @@ void level_means_cuda(const LevelMeans& task, void* stream) noexcept {
 }
 
 void level_means_backward_cuda(const LevelMeansBackward& task, void* stream) noexcept {
-  const auto on = static_cast<cudaStream_t>(stream);
   const int64_t chunks = (task.past.tokens + kTokens - 1) / kTokens;
   const Grid grid(task.past, chunks);
   if (task.past.type == Element::bfloat16)
-    spread<__nv_bfloat16><<<grid.blocks, kThreads, 0, on>>>(task, chunks, grid.lanes);
+    launch(spread<__nv_bfloat16>, grid.blocks, kThreads, 0, stream, task, chunks, grid.lanes);
   else
-    spread<__half><<<grid.blocks, kThreads, 0, on>>>(task, chunks, grid.lanes);
+    launch(spread<__half>, grid.blocks, kThreads, 0, stream, task, chunks, grid.lanes);
 }
 
 }  // namespace longbow::kernels

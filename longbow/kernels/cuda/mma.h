@@ -15,41 +15,12 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace longbow::kernels::mma {
+#include "longbow/kernels/cuda/device.h"
 
-struct A {
-  uint32_t part[4];
-};
-struct B {
-  uint32_t part[2];
-};
-struct C {
-  float part[4];
-};
+namespace longbow::kernels::mma {
 
 __host__ __device__ constexpr int padded(int width) {
   return width + 8;
-}
-
-__device__ inline uint32_t shared_address(const void* place) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(place));
-}
-
-// Four 8 x 8 matrices; lane i names line i % 8 of matrix i / 8. A thread receives the numbers 2t
-// and 2t + 1 of line g of each or, transposed, the numbers g of the lines 2t and 2t + 1.
-template <bool transposed>
-__device__ inline void load_matrices(uint32_t (&to)[4], const void* line) {
-  const uint32_t from = shared_address(line);
-  if constexpr (transposed)
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];\n"
-                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-                 : "r"(from)
-                 : "memory");
-  else
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
-                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-                 : "r"(from)
-                 : "memory");
 }
 
 // A whose element (m, k) is tile[m stride + k].
@@ -93,22 +64,6 @@ __device__ inline TwoB b_of_columns(const T* tile, int stride) {
   return two_of(part);
 }
 
-template <class T>
-__device__ inline void multiply(C& c, const A& a, const B& b) {
-  if constexpr (std::is_same_v<T, __nv_bfloat16>)
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-        "{%8, %9}, {%0, %1, %2, %3};\n"
-        : "+f"(c.part[0]), "+f"(c.part[1]), "+f"(c.part[2]), "+f"(c.part[3])
-        : "r"(a.part[0]), "r"(a.part[1]), "r"(a.part[2]), "r"(a.part[3]), "r"(b.part[0]),
-          "r"(b.part[1]));
-  else
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-        "{%8, %9}, {%0, %1, %2, %3};\n"
-        : "+f"(c.part[0]), "+f"(c.part[1]), "+f"(c.part[2]), "+f"(c.part[3])
-        : "r"(a.part[0]), "r"(a.part[1]), "r"(a.part[2]), "r"(a.part[3]), "r"(b.part[0]),
-          "r"(b.part[1]));
-}
-
 // Two numbers rounded to the type, the first in the lower half.
 template <class T>
 __device__ inline uint32_t pack(float first, float second) {
@@ -133,29 +88,6 @@ template <class T>
 __device__ inline A a_of(const C& left, const C& right) {
   return {{pack<T>(left.part[0], left.part[1]), pack<T>(left.part[2], left.part[3]),
            pack<T>(right.part[0], right.part[1]), pack<T>(right.part[2], right.part[3])}};
-}
-
-// 2^x; 0 for -infinity and where the result would be denormal.
-__device__ inline float power_of_two(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;\n" : "=f"(y) : "f"(x));
-  return y;
-}
-
-// 16 bytes from global to shared memory without waiting; zeros where they are not `there`, and then
-// nothing is read.
-__device__ inline void copy_async(void* to, const void* from, bool there) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(shared_address(to)),
-               "l"(from), "r"(there ? 16 : 0)
-               : "memory");
-}
-__device__ inline void commit_copies() {
-  asm volatile("cp.async.commit_group;\n" ::: "memory");
-}
-// All but the last `pending` groups have arrived: those of this thread.
-template <int pending>
-__device__ inline void await_copies() {
-  asm volatile("cp.async.wait_group %0;\n" ::"n"(pending) : "memory");
 }
 
 }  // namespace longbow::kernels::mma

@@ -140,38 +140,34 @@ struct Grid {
 
 void in_orders_cuda(const InOrders& task, void* stream) noexcept {
   const Grid grid(task.of, task.of.orders * task.of.places);
-  const auto on = static_cast<cudaStream_t>(stream);
   if (task.of.type == Element::bfloat16)
-    arrange<__nv_bfloat16><<<grid.blocks, kThreads, 0, on>>>(task, grid.lanes);
+    launch(arrange<__nv_bfloat16>, grid.blocks, kThreads, 0, stream, task, grid.lanes);
   else
-    arrange<__half><<<grid.blocks, kThreads, 0, on>>>(task, grid.lanes);
+    launch(arrange<__half>, grid.blocks, kThreads, 0, stream, task, grid.lanes);
 }
 
 void in_orders_backward_cuda(const InOrdersBackward& task, void* stream) noexcept {
   const Grid grid(task.of, task.of.tokens);
-  const auto on = static_cast<cudaStream_t>(stream);
   if (task.of.type == Element::bfloat16)
-    arrange_backward<__nv_bfloat16><<<grid.blocks, kThreads, 0, on>>>(task, grid.lanes);
+    launch(arrange_backward<__nv_bfloat16>, grid.blocks, kThreads, 0, stream, task, grid.lanes);
   else
-    arrange_backward<__half><<<grid.blocks, kThreads, 0, on>>>(task, grid.lanes);
+    launch(arrange_backward<__half>, grid.blocks, kThreads, 0, stream, task, grid.lanes);
 }
 
 void join_orders_cuda(const JoinOrders& task, void* stream) noexcept {
   const Grid grid(task.of, task.of.tokens);
-  const auto on = static_cast<cudaStream_t>(stream);
   if (task.of.type == Element::bfloat16)
-    join<__nv_bfloat16><<<grid.blocks, kThreads, 0, on>>>(task, grid.lanes);
+    launch(join<__nv_bfloat16>, grid.blocks, kThreads, 0, stream, task, grid.lanes);
   else
-    join<__half><<<grid.blocks, kThreads, 0, on>>>(task, grid.lanes);
+    launch(join<__half>, grid.blocks, kThreads, 0, stream, task, grid.lanes);
 }
 
 void join_orders_backward_cuda(const JoinOrdersBackward& task, void* stream) noexcept {
   const Grid grid(task.of, task.of.tokens);
-  const auto on = static_cast<cudaStream_t>(stream);
   if (task.of.type == Element::bfloat16)
-    join_backward<__nv_bfloat16><<<grid.blocks, kThreads, 0, on>>>(task, grid.lanes);
+    launch(join_backward<__nv_bfloat16>, grid.blocks, kThreads, 0, stream, task, grid.lanes);
   else
-    join_backward<__half><<<grid.blocks, kThreads, 0, on>>>(task, grid.lanes);
+    launch(join_backward<__half>, grid.blocks, kThreads, 0, stream, task, grid.lanes);
 }
 
 }  // namespace longbow::kernels

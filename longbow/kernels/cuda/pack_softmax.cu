@@ -45,7 +45,7 @@ template <class T, int kSlots>
 __global__ void __launch_bounds__(kThreads) read_parts(PackSoftmax task) {
   constexpr int kRowTiles = kSlots / 16, kParts = kWarps / kRowTiles, kKeys = kTile / kParts;
   const HeadSpan span(task.heads, task.keys, task.span);
-  extern __shared__ __align__(16) char memory[];
+  unsigned char* const memory = dynamic_memory();
   __shared__ float added[2][kTile];
   T* const queries = reinterpret_cast<T*>(memory);
   T* const keys = queries + kSlots * kStride;  // two buffers
@@ -143,7 +143,7 @@ __global__ void __launch_bounds__(kThreads, 3) differentiate(PackSoftmaxBackward
   constexpr int kLine = mma::padded(kSlots);
   const auto& task = all.past;
   const HeadSpan span(task.heads, task.keys, task.span);
-  extern __shared__ __align__(16) char memory[];
+  unsigned char* const memory = dynamic_memory();
   __shared__ float added[2][kTile], base[kSlots], delta[kSlots];
   T* const queries = reinterpret_cast<T*>(memory);
   T* const slopes = queries + kSlots * kStride;  // dout
@@ -216,14 +216,11 @@ dim3 grid_of(const PackSoftmax& task) {
 }  // namespace
 
 void pack_softmax_cuda(const PackSoftmax& task, void* stream) noexcept {
-  const auto on = static_cast<cudaStream_t>(stream);
   with_shape(task, [&]<class T, int kSlots>() {
     constexpr int kBytes = sizeof(T) * (kSlots * kStride + 4 * kBuffer);
-    cudaFuncSetAttribute(read_parts<T, kSlots>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                         kBytes);
-    read_parts<T, kSlots><<<grid_of(task), kThreads, kBytes, on>>>(task);
+    launch(read_parts<T, kSlots>, grid_of(task), kThreads, kBytes, stream, task);
     const auto rows = static_cast<unsigned>(task.batch * task.heads * task.slots);
-    join<<<rows, kWidth, 0, on>>>(task);
+    launch(join, rows, kWidth, 0, stream, task);
   });
 }
 
@@ -231,10 +228,7 @@ void pack_softmax_backward_cuda(const PackSoftmaxBackward& task, void* stream) n
   with_shape(task.past, [&]<class T, int kSlots>() {
     constexpr int kBytes =
         sizeof(T) * (2 * kSlots * kStride + 4 * kBuffer + kTile * mma::padded(kSlots));
-    cudaFuncSetAttribute(differentiate<T, kSlots>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                         kBytes);
-    differentiate<T, kSlots>
-        <<<grid_of(task.past), kThreads, kBytes, static_cast<cudaStream_t>(stream)>>>(task);
+    launch(differentiate<T, kSlots>, grid_of(task.past), kThreads, kBytes, stream, task);
   });
 }
 

@@ -16,7 +16,7 @@ __global__ void __launch_bounds__(kThreads, 2) read_pairs(PairProductForward all
   const auto& task = all.past;
   const Place place(task, static_cast<int>(task.queries), kHeld);
   const Sight sight(task, place);
-  extern __shared__ __align__(16) char memory[];
+  unsigned char* const memory = dynamic_memory();
   T* const queries = reinterpret_cast<T*>(memory);
   T* const keys = queries + kHeld * kStride;  // two buffers
   T* const values = keys + 2 * kBuffer;       // two buffers
@@ -94,10 +94,8 @@ __global__ void __launch_bounds__(kThreads, 2) read_pairs(PairProductForward all
 void pair_product_cuda(const PairProductForward& task, void* stream) noexcept {
   with_weights(task.past, [&]<class T, class Weights>() {
     constexpr int kBytes = sizeof(T) * (kHeld * kStride + 4 * kBuffer);
-    cudaFuncSetAttribute(read_pairs<T, Weights>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                         kBytes);
-    read_pairs<T, Weights><<<blocks_for(task.past, task.past.queries, kHeld), kThreads, kBytes,
-                             static_cast<cudaStream_t>(stream)>>>(task);
+    launch(read_pairs<T, Weights>, blocks_for(task.past, task.past.queries, kHeld), kThreads,
+           kBytes, stream, task);
   });
 }
 

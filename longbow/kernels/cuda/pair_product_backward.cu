@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(kThreads, 2) query_gradient(PairProductBackwar
   const auto& task = all.past;
   const Place place(task, static_cast<int>(task.queries), kHeld);
   const Sight sight(task, place);
-  extern __shared__ __align__(16) char memory[];
+  unsigned char* const memory = dynamic_memory();
   T* const queries = reinterpret_cast<T*>(memory);
   T* const slopes = queries + kHeld * kStride;  // dout
   T* const keys = slopes + kHeld * kStride;     // two buffers
@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(kThreads, 2) key_gradient(PairProductBackward 
   const auto& task = all.past;
   const Place place(task, static_cast<int>(task.keys), kHeld);
   const Sight sight(task, place);
-  extern __shared__ __align__(16) char memory[];
+  unsigned char* const memory = dynamic_memory();
   __shared__ Row of_queries[2][Weights::kHasRows ? kTile : 1];
   T* const keys = reinterpret_cast<T*>(memory);
   T* const values = keys + kHeld * kStride;
@@ -179,17 +179,12 @@ __global__ void __launch_bounds__(kThreads, 2) key_gradient(PairProductBackward 
 }  // namespace
 
 void pair_product_backward_cuda(const PairProductBackward& task, void* stream) noexcept {
-  const auto on = static_cast<cudaStream_t>(stream);
   with_weights(task.past, [&]<class T, class Weights>() {
     constexpr int kBytes = sizeof(T) * (2 * kHeld * kStride + 4 * kBuffer);
-    cudaFuncSetAttribute(query_gradient<T, Weights>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                         kBytes);
-    query_gradient<T, Weights>
-        <<<blocks_for(task.past, task.past.queries, kHeld), kThreads, kBytes, on>>>(task);
-    cudaFuncSetAttribute(key_gradient<T, Weights>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                         kBytes);
-    key_gradient<T, Weights>
-        <<<blocks_for(task.past, task.past.keys, kHeld), kThreads, kBytes, on>>>(task);
+    launch(query_gradient<T, Weights>, blocks_for(task.past, task.past.queries, kHeld), kThreads,
+           kBytes, stream, task);
+    launch(key_gradient<T, Weights>, blocks_for(task.past, task.past.keys, kHeld), kThreads, kBytes,
+           stream, task);
   });
 }
 

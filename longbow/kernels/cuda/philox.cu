@@ -1,5 +1,4 @@
-#include <cuda_runtime.h>
-
+#include "longbow/kernels/cuda/device.h"
 #include "longbow/kernels/philox.h"
 #include "longbow/kernels/philox_rounds.h"
 
@@ -34,16 +33,14 @@ __global__ void fill_window(PhiloxWindow task, int64_t blocks_in_row) {
 void philox_uniform_cuda(const PhiloxUniform& task, void* stream) noexcept {
   constexpr int64_t kThreads = 256;
   const int64_t blocks = (task.count + 4 * kThreads - 1) / (4 * kThreads);
-  fill_uniform<<<static_cast<unsigned>(blocks), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
-      task);
+  launch(fill_uniform, static_cast<unsigned>(blocks), kThreads, 0, stream, task);
 }
 
 void philox_window_cuda(const PhiloxWindow& task, void* stream) noexcept {
   constexpr int64_t kThreads = 256;
   const int64_t blocks_in_row = task.columns / 4 + 2;
   const int64_t blocks = (task.slabs * task.rows * blocks_in_row + kThreads - 1) / kThreads;
-  fill_window<<<static_cast<unsigned>(blocks), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
-      task, blocks_in_row);
+  launch(fill_window, static_cast<unsigned>(blocks), kThreads, 0, stream, task, blocks_in_row);
 }
 
 }  // namespace longbow::kernels

@@ -18,7 +18,7 @@ size_t peak_bytes(const RandomPeaks& task) {
 }
 
 __global__ void __launch_bounds__(kThreads) find_peaks(RandomPeaks task) {
-  extern __shared__ __align__(16) unsigned char shared[];
+  unsigned char* const shared = dynamic_memory();
   const int rows = static_cast<int>(task.shape.projections);
   auto* omega = reinterpret_cast<Number*>(shared);
   auto* x = omega + rows * kStride;
@@ -70,7 +70,7 @@ constexpr size_t kSumBytes = sizeof(Number) * (64 * kSumTiles<kMap> + 2 * kTile)
 template <RandomMap kMap>
 __global__ void __launch_bounds__(kThreads) form_sums(RandomSums task) {
   constexpr int kTiles = kSumTiles<kMap>, kRows = 64 * kTiles;
-  extern __shared__ __align__(16) unsigned char shared[];
+  unsigned char* const shared = dynamic_memory();
   auto* omega = reinterpret_cast<Number*>(shared);
   auto* x = omega + kRows * kStride;
   auto* values = x + kTile * kStride;
@@ -176,7 +176,7 @@ size_t read_bytes(const RandomRead& task) {
 
 template <RandomMap kMap>
 __global__ void __launch_bounds__(kThreads) read(RandomRead task) {
-  extern __shared__ __align__(16) unsigned char shared[];
+  unsigned char* const shared = dynamic_memory();
   const int rows = static_cast<int>(task.shape.projections);
   auto* omega = reinterpret_cast<Number*>(shared);
   auto* sums = omega + rows * kStride;
@@ -285,7 +285,7 @@ template <RandomMap kMap>
 __global__ void __launch_bounds__(kGradientThreads) gradient(RandomGradient task) {
   constexpr int kCount = kGradientThreads;
   using Memory = GradientMemory<kMap>;
-  extern __shared__ __align__(16) unsigned char shared[];
+  unsigned char* const shared = dynamic_memory();
   const int rows = static_cast<int>(task.shape.projections);
   const Memory memory(shared, rows);
   const Span span = span_of(task);

@@ -4,10 +4,7 @@
 //   dgain = sum g s x r,   dgate = sum g gain x r s (1 - s) x,
 // where s is 1 without a gate. A warp adds the last two up over its rows, a thread block over its
 // warps, in one order.
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#include <cuda_runtime.h>
-
+#include "longbow/kernels/cuda/device.h"
 #include "longbow/kernels/rms_gate.h"
 
 namespace longbow::kernels {
@@ -162,15 +159,13 @@ int64_t rms_gate_blocks(int64_t rows) noexcept {
 void rms_gate_cuda(const RmsGateForward& task, void* stream) noexcept {
   with_shape(task.past, [&]<class T, int kPacks>() {
     const auto blocks = static_cast<unsigned>((task.past.rows + kWarps - 1) / kWarps);
-    normalise<T, kPacks><<<blocks, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(task);
+    launch(normalise<T, kPacks>, blocks, kThreads, 0, stream, task);
   });
 }
 
 void rms_gate_backward_cuda(const RmsGateBackward& task, void* stream) noexcept {
   with_shape(task.past, [&]<class T, int kPacks>() {
-    differentiate<T, kPacks>
-        <<<static_cast<unsigned>(task.blocks), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
-            task);
+    launch(differentiate<T, kPacks>, static_cast<unsigned>(task.blocks), kThreads, 0, stream, task);
   });
 }
 

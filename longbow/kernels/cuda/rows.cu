@@ -1,9 +1,6 @@
 // A row belongs to a group of 1 to 32 threads of a warp, each of which holds the same columns of
 // every row that it meets: the sums over rows stay in its registers to the end.
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#include <cuda_runtime.h>
-
+#include "longbow/kernels/cuda/device.h"
 #include "longbow/kernels/rows.h"
 
 namespace longbow::kernels {
@@ -81,7 +78,7 @@ __device__ float group_sum(float value, int lanes) {
 // they are the same every time.
 template <class T, int K>
 __device__ void add_up(const Row<T, K>& sums, const Deal& deal, int64_t width, float* out) {
-  extern __shared__ float by_column[];
+  auto* const by_column = reinterpret_cast<float*>(dynamic_memory());
   const int lane = threadIdx.x % deal.lanes, warp = threadIdx.x / 32;
   for (int i = static_cast<int>(threadIdx.x); i < width; i += kThreads) by_column[i] = 0;
   for (int turn = 0; turn < kWarps; ++turn) {
@@ -217,25 +214,23 @@ void layer_norm_cuda(const LayerNorm& task, void* stream) noexcept {
   const auto deal = deal_of(task.type, task.width);
   const int64_t blocks = (task.rows * deal.lanes + kThreads - 1) / kThreads;
   with_types(task.type, deal.packs, [&]<class T, int K>() {
-    forward<T, K>
-        <<<static_cast<unsigned>(blocks), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(task,
-                                                                                            deal);
+    launch(forward<T, K>, static_cast<unsigned>(blocks), kThreads, 0, stream, task, deal);
   });
 }
 
 void layer_norm_backward_cuda(const LayerNormBackward& task, void* stream) noexcept {
   const auto deal = deal_of(task.type, task.width);
   with_types(task.type, deal.packs, [&]<class T, int K>() {
-    backward<T, K><<<static_cast<unsigned>(task.parts), kThreads, shared_bytes(task.width),
-                     static_cast<cudaStream_t>(stream)>>>(task, deal);
+    launch(backward<T, K>, static_cast<unsigned>(task.parts), kThreads, shared_bytes(task.width),
+           stream, task, deal);
   });
 }
 
 void row_sum_cuda(const RowSum& task, void* stream) noexcept {
   const auto deal = deal_of(task.type, task.width);
   with_types(task.type, deal.packs, [&]<class T, int K>() {
-    row_sum<T, K><<<static_cast<unsigned>(task.parts), kThreads, shared_bytes(task.width),
-                    static_cast<cudaStream_t>(stream)>>>(task, deal);
+    launch(row_sum<T, K>, static_cast<unsigned>(task.parts), kThreads, shared_bytes(task.width),
+           stream, task, deal);
   });
 }
 

@@ -73,7 +73,7 @@ struct Channels {
 };
 
 __global__ void __launch_bounds__(kMostThreads) forward(SkipNorm task) {
-  extern __shared__ __align__(16) unsigned char shared[];
+  unsigned char* const shared = dynamic_memory();
   RowSums over_row = {reinterpret_cast<float2*>(shared)};
   Channels at(task);
   for (int64_t token = blockIdx.x; token < task.tokens; token += gridDim.x) {
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(kMostThreads) forward(SkipNorm task) {
 }
 
 __global__ void __launch_bounds__(kMostThreads) backward(SkipNormBackward given) {
-  extern __shared__ __align__(16) unsigned char shared[];
+  unsigned char* const shared = dynamic_memory();
   const auto& task = given.past;
   RowSums over_row = {reinterpret_cast<float2*>(shared)};
   Channels at(task);

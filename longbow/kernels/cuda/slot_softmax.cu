@@ -67,7 +67,7 @@ __device__ __forceinline__ void weigh(mma::C (&score)[1][kTiles], const float* a
 template <class T, int kSlots>
 __global__ void __launch_bounds__(kThreads) attend(SlotSoftmax task) {
   const HeadSpan span(task.heads, task.queries, task.span);
-  extern __shared__ __align__(16) char memory[];
+  unsigned char* const memory = dynamic_memory();
   __shared__ float added[kSlots];
   T* const keys = reinterpret_cast<T*>(memory);
   T* const values = keys + kSlots * kStride;
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(kThreads, 3) differentiate(SlotSoftmaxBackward
   constexpr int kLine = mma::padded(kSlots);
   const auto& task = all.past;
   const HeadSpan span(task.heads, task.queries, task.span);
-  extern __shared__ __align__(16) char memory[];
+  unsigned char* const memory = dynamic_memory();
   __shared__ float added[kSlots];
   T* const keys = reinterpret_cast<T*>(memory);
   T* const values = keys + kSlots * kStride;
@@ -195,8 +195,7 @@ dim3 grid_of(const SlotSoftmax& task) {
 void slot_softmax_cuda(const SlotSoftmax& task, void* stream) noexcept {
   with_shape(task, [&]<class T, int kSlots>() {
     constexpr int kBytes = sizeof(T) * (2 * kSlots * kStride + 2 * kBuffer);
-    cudaFuncSetAttribute(attend<T, kSlots>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
-    attend<T, kSlots><<<grid_of(task), kThreads, kBytes, static_cast<cudaStream_t>(stream)>>>(task);
+    launch(attend<T, kSlots>, grid_of(task), kThreads, kBytes, stream, task);
   });
 }
 
@@ -204,10 +203,7 @@ void slot_softmax_backward_cuda(const SlotSoftmaxBackward& task, void* stream) n
   with_shape(task.past, [&]<class T, int kSlots>() {
     constexpr int kBytes =
         sizeof(T) * (2 * kSlots * kStride + 4 * kBuffer + 2 * kTile * mma::padded(kSlots));
-    cudaFuncSetAttribute(differentiate<T, kSlots>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                         kBytes);
-    differentiate<T, kSlots>
-        <<<grid_of(task.past), kThreads, kBytes, static_cast<cudaStream_t>(stream)>>>(task);
+    launch(differentiate<T, kSlots>, grid_of(task.past), kThreads, kBytes, stream, task);
   });
 }
 

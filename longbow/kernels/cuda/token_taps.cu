@@ -1,10 +1,7 @@
 // A warp has up to 256 channels of one token, eight to a thread; the rows around it come through
 // the cache, which neighbouring warps share. With g = dout,
 //   dz_s = sum_j a_{s - j + left, j} g_{s - j + left},   da_tj = g_t . z_{t + j - left} by heads.
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#include <cuda_runtime.h>
-
+#include "longbow/kernels/cuda/device.h"
 #include "longbow/kernels/token_taps.h"
 
 namespace longbow::kernels {
@@ -115,14 +112,13 @@ void with_type(Element type, const F& body) {
 }  // namespace
 
 void token_taps_cuda(const TokenTaps& task, void* stream) noexcept {
-  with_type(task.type, [&]<class T>() {
-    add_up<T><<<grid_of(task), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(task);
-  });
+  with_type(task.type,
+            [&]<class T>() { launch(add_up<T>, grid_of(task), kThreads, 0, stream, task); });
 }
 
 void token_taps_backward_cuda(const TokenTapsBackward& task, void* stream) noexcept {
   with_type(task.past.type, [&]<class T>() {
-    differentiate<T><<<grid_of(task.past), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(task);
+    launch(differentiate<T>, grid_of(task.past), kThreads, 0, stream, task);
   });
 }
 

@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(kThreads, 2) choose(TopKeys all) {
   const auto& task = all.scores;
   const Place place(task, static_cast<int>(task.queries), kQueries);
   const Sight sight(task, place);
-  extern __shared__ __align__(16) char memory[];
+  unsigned char* const memory = dynamic_memory();
   T* const queries = reinterpret_cast<T*>(memory);
   T* const keys = queries + kQueries * kStride;                              // two buffers
   unsigned* const counts = reinterpret_cast<unsigned*>(keys + 2 * kBuffer);  // [kQueries, kLine]
@@ -199,9 +199,8 @@ void top_keys_cuda(const TopKeys& task, void* stream) noexcept {
   const auto run = [&]<class T>() {
     constexpr int kBytes =
         sizeof(T) * (kQueries * kStride + 2 * kBuffer) + sizeof(unsigned) * kQueries * kLine;
-    cudaFuncSetAttribute(choose<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
-    choose<T><<<blocks_for(task.scores, task.scores.queries, kQueries), kThreads, kBytes,
-                static_cast<cudaStream_t>(stream)>>>(task);
+    launch(choose<T>, blocks_for(task.scores, task.scores.queries, kQueries), kThreads, kBytes,
+           stream, task);
   };
   if (task.scores.type == Element::bfloat16) return run.template operator()<__nv_bfloat16>();
   run.template operator()<__half>();

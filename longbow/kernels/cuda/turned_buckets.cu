@@ -1,6 +1,5 @@
 // A row belongs to one thread: rows are short, and neighbours read what the first one has loaded.
-#include <cuda_runtime.h>
-
+#include "longbow/kernels/cuda/device.h"
 #include "longbow/kernels/turned_buckets.h"
 
 namespace longbow::kernels {
@@ -40,7 +39,7 @@ __global__ void __launch_bounds__(kThreads) buckets(TurnedBuckets task) {
 
 void turned_buckets_cuda(const TurnedBuckets& task, void* stream) noexcept {
   const auto blocks = static_cast<unsigned>((task.rows + kThreads - 1) / kThreads);
-  buckets<<<blocks, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(task);
+  launch(buckets, blocks, kThreads, 0, stream, task);
 }
 
 }  // namespace longbow::kernels
