@@ -26,15 +26,15 @@ struct DecayedInputs {
 inline at::Tensor decayed_recurrence(const at::Tensor& x, const at::Tensor& y, const at::Tensor& z,
                                      const at::Tensor& g, const DecayedProduct& how,
                                      at::Tensor& sums) {
-  std::vector<at::Tensor> rows(static_cast<size_t>(x.size(2)));
-  for (int64_t i = 0; i < x.size(2); ++i) {
-    const int64_t t = how.reversed ? x.size(2) - 1 - i : i;
-    const auto row = [&](const at::Tensor& all) { return all.narrow(2, t, 1); };
+  const auto xs = x.split(1, 2), ys = y.split(1, 2), zs = z.split(1, 2), gs = g.split(1, 2);
+  std::vector<at::Tensor> rows(xs.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const size_t t = how.reversed ? rows.size() - 1 - i : i;
     const auto decay = how.fading == Fading::rows
-                           ? row(g).transpose(-2, -1)
-                           : row(g).repeat_interleave(z.size(3) / g.size(3), -1);
-    sums = sums * decay.exp() + row(y).transpose(-2, -1).matmul(row(z));
-    rows[static_cast<size_t>(t)] = row(x).matmul(sums) * how.scale;
+                           ? gs[t].transpose(-2, -1)
+                           : gs[t].repeat_interleave(z.size(3) / g.size(3), -1);
+    sums = sums * decay.exp() + ys[t].transpose(-2, -1).matmul(zs[t]);
+    rows[t] = xs[t].matmul(sums) * how.scale;
   }
   return at::cat(rows, 2);
 }

@@ -12,14 +12,15 @@ namespace longbow {
 inline at::Tensor delta_recurrence(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                    const at::Tensor& beta, const at::Tensor& g,
                                    const DeltaProduct& how, at::Tensor& sums) {
-  std::vector<at::Tensor> rows(static_cast<size_t>(q.size(2)));
-  for (int64_t i = 0; i < q.size(2); ++i) {
-    const int64_t t = how.reversed ? q.size(2) - 1 - i : i;
-    const auto row = [&](const at::Tensor& all) { return all.narrow(2, t, 1); };
-    if (g.defined()) sums = sums * row(g).exp();
-    const auto correction = row(beta) * (row(v) - row(k).matmul(sums));
-    sums = sums + row(k).transpose(-2, -1).matmul(correction);
-    rows[static_cast<size_t>(t)] = row(q).matmul(sums) * how.scale;
+  const auto qs = q.split(1, 2), ks = k.split(1, 2), vs = v.split(1, 2), betas = beta.split(1, 2);
+  const auto gs = g.defined() ? g.split(1, 2) : std::vector<at::Tensor>();
+  std::vector<at::Tensor> rows(qs.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const size_t t = how.reversed ? rows.size() - 1 - i : i;
+    if (g.defined()) sums = sums * gs[t].exp();
+    const auto correction = betas[t] * (vs[t] - ks[t].matmul(sums));
+    sums = sums + ks[t].transpose(-2, -1).matmul(correction);
+    rows[t] = qs[t].matmul(sums) * how.scale;
   }
   return at::cat(rows, 2);
 }

@@ -44,11 +44,11 @@ __device__ inline uint32_t shared_address(const void* place) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(place));
 }
 
-// Four 8 x 8 matrices; lane i names line i % 8 of matrix i / 8. A thread receives the numbers 2t
-// and 2t + 1 of line g of each or, transposed, the numbers g of the lines 2t and 2t + 1.
-template <bool transposed>
-__device__ inline void load_matrices(uint32_t (&to)[4], const void* line) {
-  const uint32_t from = shared_address(line);
+// Four 8 x 8 matrices; `line(i)` is where line i % 8 of matrix i / 8 begins. A thread receives the
+// numbers 2t and 2t + 1 of line g of each or, transposed, the numbers g of the lines 2t and 2t + 1.
+template <bool transposed, class F>
+__device__ inline void load_matrices(uint32_t (&to)[4], const F& line) {
+  const uint32_t from = shared_address(line(static_cast<int>(threadIdx.x) % 32));
   if constexpr (transposed)
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];\n"
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])

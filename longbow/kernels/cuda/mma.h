@@ -26,17 +26,16 @@ __host__ __device__ constexpr int padded(int width) {
 // A whose element (m, k) is tile[m stride + k].
 template <class T>
 __device__ inline A a_of_rows(const T* tile, int stride) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
   A a;
-  load_matrices<false>(a.part, tile + (lane % 16) * stride + lane / 16 * 8);
+  load_matrices<false>(a.part, [&](int i) { return tile + (i % 16) * stride + i / 16 * 8; });
   return a;
 }
 // A whose element (m, k) is tile[k stride + m].
 template <class T>
 __device__ inline A a_of_columns(const T* tile, int stride) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
   A a;
-  load_matrices<true>(a.part, tile + (lane % 8 + lane / 16 * 8) * stride + lane / 8 % 2 * 8);
+  load_matrices<true>(a.part,
+                      [&](int i) { return tile + (i % 8 + i / 16 * 8) * stride + i / 8 % 2 * 8; });
   return a;
 }
 
@@ -50,17 +49,16 @@ __device__ inline TwoB two_of(const uint32_t (&part)[4]) {
 // B whose element (k, n) is tile[k stride + n].
 template <class T>
 __device__ inline TwoB b_of_rows(const T* tile, int stride) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
   uint32_t part[4];
-  load_matrices<true>(part, tile + (lane % 16) * stride + lane / 16 * 8);
+  load_matrices<true>(part, [&](int i) { return tile + (i % 16) * stride + i / 16 * 8; });
   return two_of(part);
 }
 // B whose element (k, n) is tile[n stride + k].
 template <class T>
 __device__ inline TwoB b_of_columns(const T* tile, int stride) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
   uint32_t part[4];
-  load_matrices<false>(part, tile + (lane % 8 + lane / 16 * 8) * stride + lane / 8 % 2 * 8);
+  load_matrices<false>(part,
+                       [&](int i) { return tile + (i % 8 + i / 16 * 8) * stride + i / 8 % 2 * 8; });
   return two_of(part);
 }
 

@@ -1,0 +1,17 @@
+#pragma once
+#include <cstdint>
+
+#include "tests/emulation/block.h"
+
+namespace longbow::emulation {
+
+// What a lane holds of the tiles of a product; longbow/kernels/cuda/mma.h says which numbers.
+struct Factors {
+  const uint32_t *a, *b;
+  float* c;
+};
+// Sums of 16 products in float32, added to c.
+void multiply_bfloat16(const Lanes& lanes);
+void multiply_half(const Lanes& lanes);
+
+}  // namespace longbow::emulation
