@@ -2,6 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
+#include <utility>
+
 #include "longbow/nn/layers/positions.h"
 #include "longbow/tensors/safetensors.h"
 #include "tests/support/parity.h"
@@ -46,6 +49,52 @@ TEST(Embedding, AddsTheRowOfEachPosition) {
     EXPECT_NEAR_TENSOR(made(tokens(), counted), words_of(made), kExact);
     EXPECT_EQ(made.parameters().size(), 1u);
   }
+}
+
+// However many of its tokens are real, if these come first or the mask says where they are.
+TEST(Embedding, RealTokensAreCountedFromZero) {
+  const auto lengths = at::tensor({3, 5}, at::kLong);
+  const auto keep =
+      at::tensor({0, 1, 0, 1, 1, 1, 1, 1, 1, 1}, at::kLong).view({2, 5}).to(at::kBool);
+  for (const bool scaled : {false, true}) {
+    auto config = plain(Positions::learned);
+    config.embedding_scale = scaled;
+    const auto made = embedding(config);
+    const auto table = made.named_parameters()["positions"];
+    const auto words = words_of(made) * (scaled ? std::sqrt(8.0) : 1.0);
+    const auto first = made(tokens(), {.mask = Mask::from_lengths(lengths, 5)});
+    EXPECT_NEAR_TENSOR(first[0].narrow(0, 0, 3), (words[0] + table.narrow(0, 0, 5)).narrow(0, 0, 3),
+                       kClose);
+    EXPECT_NEAR_TENSOR(first[1], words[1] + table.narrow(0, 0, 5), kClose);
+    const auto holes = made(tokens(), {.mask = Mask::from_keep(keep)});
+    for (const auto& [token, position] : {std::pair{1, 0}, {3, 1}, {4, 2}})
+      EXPECT_NEAR_TENSOR(holes[0][token], words[0][token] + table[position], kClose) << token;
+    EXPECT_NEAR_TENSOR(holes[1], first[1], kClose);
+  }
+}
+
+// Sinusoids stay in float32.
+TEST(Embedding, AddsPositionsOfAnotherTypeAsThatOfTheWords) {
+  auto made = embedding(plain(Positions::sinusoidal));
+  for (auto& words : made.parameters()) words.set_data(words.to(at::kBFloat16));
+  const auto y = made(tokens(), {});
+  const auto table = sinusoids(kLength, kWidth).narrow(0, 0, 5).to(at::kBFloat16);
+  EXPECT_EQ(y.scalar_type(), at::kBFloat16);
+  EXPECT_NEAR_TENSOR(y, words_of(made) + table, kExact);
+}
+
+TEST(Embedding, PixelsHaveTheRowsOfTheirPositions) {
+  auto config = plain(Positions::learned);
+  config.input = Input::pixels;
+  config.pixels = {.mean = 0.5, .deviation = 0.25};
+  const Embedding made({.init = "xavier", .seed = 1}, config, 257);
+  const auto p = made.named_parameters();
+  const auto value = ((tokens() - 1).clamp_min(0) / 255.0 - 0.5) / 0.25;
+  const auto x =
+      value.unsqueeze(-1) * p["pixels.value.weight"].squeeze(-1) + p["pixels.value.bias"];
+  EXPECT_NEAR_TENSOR(made(tokens(), {}), x + p["positions"].narrow(0, 0, 5), kClose);
+  made(tokens(), {}).sum().backward();
+  EXPECT_NEAR_TENSOR(p["positions"].grad().narrow(0, 0, 5), at::full({5, kWidth}, 2.0), kClose);
 }
 
 // As the transformers library computes them for its Reformer.

@@ -92,17 +92,14 @@ Decoder::Decoder(const DecoderConfig& config, const DecoderSite& place) : config
                             std::make_shared<LayerNorm>(config.width, config.block.norm_epsilon));
 }
 
-Tensor Decoder::embedded(const Tensor& tokens, const Tensor& places, const Context& context) const {
-  return (*embedding_)(tokens, {.positions = places, .random = context.random});
-}
-
 Tensor Decoder::operator()(const Tensor& tokens, Context& context) {
   TORCH_CHECK(context.memory.defined(), "decoder: the context has no memory");
   TORCH_CHECK(config_.max_length == 0 || tokens.size(1) <= config_.max_length,
               "decoder: ", tokens.size(1), " tokens, but max_length is ", config_.max_length);
   context.mask.causal = true;
-  const auto places = positions_of(tokens, {.mask = context.mask, .positions = context.positions});
-  return normed((*layers_)(embedded(tokens, places, context), context));
+  const auto x = (*embedding_)(
+      tokens, {.mask = context.mask, .positions = context.positions, .random = context.random});
+  return normed((*layers_)(x, context));
 }
 
 void Decoder::start(State& state, int64_t lanes, int64_t capacity, Context& context) {
@@ -117,8 +114,8 @@ void Decoder::start(State& state, int64_t lanes, int64_t capacity, Context& cont
 Tensor Decoder::extend(const Tensor& tokens, State& state, Context& context) {
   const auto& keep = context.mask.keep;
   const auto places = state.seen.unsqueeze(1) + positions_of(tokens, {.mask = {.keep = keep}});
-  const auto y =
-      normed(layers_->extend(embedded(tokens, places, context), state.child.at("layers"), context));
+  const auto x = (*embedding_)(tokens, {.positions = places, .random = context.random});
+  const auto y = normed(layers_->extend(x, state.child.at("layers"), context));
   state.seen =
       state.seen + (keep.defined() ? keep.sum(1) : at::full_like(state.seen, tokens.size(1)));
   return y;

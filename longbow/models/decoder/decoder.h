@@ -58,7 +58,6 @@ class Decoder : public Part {
   int64_t max_length() const { return config_.max_length; }
 
  private:
-  Tensor embedded(const Tensor& tokens, const Tensor& places, const Context& context) const;
   Tensor normed(const Tensor& x) const { return norm_ ? (*norm_)(x) : x; }
   DecoderConfig config_;
   std::shared_ptr<Shared> shared_;

@@ -7,6 +7,7 @@
 #include "longbow/nn/contract/linear.h"
 #include "longbow/nn/layers/layer_norm.h"
 #include "longbow/nn/layers/positions.h"
+#include "longbow/ops/embedding.h"
 
 namespace longbow {
 namespace {
@@ -78,11 +79,31 @@ Tensor Embedding::positions(const Tensor& tokens, const Context& context) const 
   return side_by_side_ ? at::cat({row, column}, -1) : row + column;
 }
 
-Tensor Embedding::operator()(const Tensor& tokens, const Context& context) const {
-  auto x = pixels_ ? (*pixels_)(tokens) : at::embedding(words_, tokens, padding_);
+// Where padding comes last, real tokens have the positions 0, 1, 2, ... in every sequence; padded
+// tokens may have any.
+bool Embedding::counts_from_zero(const Context& context) const {
+  return positions_.defined() && !context.positions.defined() && !context.mask.ragged;
+}
+
+Tensor Embedding::placed(const Tensor& tokens, const Context& context) const {
+  const bool from_zero = counts_from_zero(context);
+  const auto first_rows = [&](at::ScalarType type) {
+    return positions_.narrow(0, 0, tokens.size(1)).to(type);
+  };
+  if (from_zero && !pixels_ && scale_ == 1) {
+    const auto type = words_.scalar_type();
+    return embed(words_, tokens, padding_,
+                 positions_.scalar_type() == type ? positions_ : first_rows(type));
+  }
+  auto x = pixels_ ? (*pixels_)(tokens) : embed(words_, tokens, padding_);
   if (scale_ != 1) x = x * scale_;
-  if (positions_.defined() || rows_of_.defined())
-    x = x + positions(tokens, context).to(x.scalar_type());
+  if (from_zero) return x + first_rows(x.scalar_type());
+  if (!positions_.defined() && !rows_of_.defined()) return x;
+  return x + positions(tokens, context).to(x.scalar_type());
+}
+
+Tensor Embedding::operator()(const Tensor& tokens, const Context& context) const {
+  auto x = placed(tokens, context);
   if (segments_.defined())
     x = x +
         (context.segments.defined() ? at::embedding(segments_, context.segments) : segments_[0]);

@@ -18,6 +18,9 @@ class Embedding : public Part {
  private:
   void add_positions(const Site& site, const EncoderConfig& config, int64_t width);
   Tensor positions(const Tensor& tokens, const Context& context) const;  // [B, N, E]
+  // Words or pixels with their positions, where there are any: [B, N, E].
+  Tensor placed(const Tensor& tokens, const Context& context) const;
+  bool counts_from_zero(const Context& context) const;
 
   std::string path_;
   double scale_, dropout_;

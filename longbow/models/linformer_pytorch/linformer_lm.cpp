@@ -2,6 +2,7 @@
 
 #include "longbow/models/linformer_pytorch/linformer.h"
 #include "longbow/nn/contract/linear.h"
+#include "longbow/ops/embedding.h"
 
 namespace longbow {
 namespace {
@@ -58,7 +59,7 @@ Tensor LinformerLM::operator()(const Tensor& tokens, const LinformerInputs& inpu
 
 Tensor LinformerLM::opened(const Tensor& tokens, const Tensor& places,
                            const Context& context) const {
-  auto x = at::embedding(words_, tokens.to(at::kLong));
+  auto x = embed(words_, tokens.to(at::kLong));
   const auto angles = places.unsqueeze(-1).to(frequencies_.scalar_type()) * frequencies_;
   x = x + at::cat({angles.sin(), angles.cos()}, -1).to(x.scalar_type());
   x = dropout(x, config_.dropout_tokens, is_training(), context, path_ + ".tokens.dropout");
