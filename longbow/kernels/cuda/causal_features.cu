@@ -129,19 +129,27 @@ __device__ void put_gradient(Number* x, const mma::C (&dphi)[R / 8], FeatureMap 
   const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
   const float2 turns[2] = {turn[g], turn[g + 8]};
 #pragma unroll
-  for (int n = 0; n < X / 8; ++n)
+  for (int n = 0; n < X / 8; ++n) {
+    uint32_t* place[2];  // upper and lower row
+    float slopes[4];
 #pragma unroll
     for (int low = 0; low < 2; ++low) {
-      float dx[2];
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        dx[i] = dphi[n].part[2 * low + i] * turns[low].x;
-        if constexpr (kTurned) dx[i] += dphi[X / 8 + n].part[2 * low + i] * turns[low].y;
-      }
-      auto* place = reinterpret_cast<uint32_t*>(x + (g + 8 * low) * padded(X) + n * 8 + 2 * t);
-      const float2 was = mma::unpack<Number>(*place);
-      *place = mma::pack<Number>(dx[0] * slope(map, was.x), dx[1] * slope(map, was.y));
+      place[low] = reinterpret_cast<uint32_t*>(x + (g + 8 * low) * padded(X) + n * 8 + 2 * t);
+      const float2 was = mma::unpack<Number>(*place[low]);
+      slopes[2 * low] = was.x;
+      slopes[2 * low + 1] = was.y;
     }
+    apply_slope(map, slopes);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      float dx = dphi[n].part[i] * turns[i / 2].x;
+      if constexpr (kTurned) dx += dphi[X / 8 + n].part[i] * turns[i / 2].y;
+      slopes[i] *= dx;
+    }
+#pragma unroll
+    for (int low = 0; low < 2; ++low)
+      *place[low] = mma::pack<Number>(slopes[2 * low], slopes[2 * low + 1]);
+  }
 }
 
 template <int R, int D, bool kTurned>

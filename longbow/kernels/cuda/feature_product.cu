@@ -14,8 +14,14 @@ constexpr int kSumWarps = R >= 128 ? 8 : 4;
 template <int R, int D>
 constexpr size_t kSumBytes = sizeof(Number) * kTile*(padded(R) + padded(D)) + sizeof(float) * kTile;
 
+// Blocks on a multiprocessor, no more than feature_sums_span supposes.
+template <int R, int D>
+constexpr int kSumBlocks = R == 64        ? 4
+                           : R + D <= 192 ? 2
+                                          : 1;
+
 template <int R, int D, bool kTurned>
-__global__ void __launch_bounds__(32 * kSumWarps<R>) form_sums(FeatureSums task) {
+__global__ void __launch_bounds__(32 * kSumWarps<R>, kSumBlocks<R, D>) form_sums(FeatureSums task) {
   constexpr int kWarps = kSumWarps<R>, kThreads = 32 * kWarps, kRows = R / 16 / kWarps;
   unsigned char* const shared = dynamic_memory();
   auto* phi = reinterpret_cast<Number*>(shared);
@@ -29,22 +35,23 @@ __global__ void __launch_bounds__(32 * kSumWarps<R>) form_sums(FeatureSums task)
   mma::C sums[kRows][D / 8] = {}, beside[kRows] = {};
   FeatureStage<R, kTurned, kThreads> x;
   Stage<D, kThreads> v;
-  x.load(task.x, span, span.first);
-  v.load(value, span.first, span.end, task.depth);
+  float own_scale = 0, own_column = 0;  // of a token of this thread
+  const auto load = [&](int64_t first) {
+    x.load(task.x, span, first);
+    v.load(value, first, span.end, task.depth);
+    if (task.scale) own_scale = v.scale_of(task.scale + token, first, span.end);
+    const int64_t n = first + thread;
+    own_column = n >= span.end ? 0 : task.column ? task.column[token + n] : 1;
+  };
+  load(span.first);
   for (int64_t first = span.first; first < span.end; first += kTile) {
     __syncthreads();
     x.store(task.x.map, phi);
-    if (task.scale) v.scale(task.scale + token, first, span.end);
+    if (task.scale) v.scale(own_scale);
     v.store(values);
-    if (thread < kTile) {
-      const int64_t n = first + thread;
-      column[thread] = n >= span.end ? 0 : task.column ? task.column[token + n] : 1;
-    }
+    if (thread < kTile) column[thread] = own_column;
     __syncthreads();
-    if (first + kTile < span.end) {
-      x.load(task.x, span, first + kTile);
-      v.load(value, first + kTile, span.end, task.depth);
-    }
+    if (first + kTile < span.end) load(first + kTile);
 #pragma unroll
     for (int k = 0; k < kTile; k += 16) {
       const mma::B last = split_column(column + k);
@@ -184,16 +191,21 @@ __device__ void put_gradient(Number* x, const Number* y, const SplitSums<R, D>& 
         for (int i = 0; i < 4; ++i)
           dx[n][i / 2][i % 2] += dphi[n].part[i] * (half == 0 ? turns[i / 2].x : turns[i / 2].y);
     }
+    uint32_t* place[4];  // 8 channels beside 8, upper and lower row
+    float slopes[8];
 #pragma unroll
-    for (int n = 0; n < 2; ++n)
+    for (int i = 0; i < 4; ++i) {
+      place[i] =
+          reinterpret_cast<uint32_t*>(x + (g + i % 2 * 8) * padded(X) + c + i / 2 * 8 + 2 * t);
+      const float2 was = mma::unpack<Number>(*place[i]);
+      slopes[2 * i] = was.x;
+      slopes[2 * i + 1] = was.y;
+    }
+    apply_slope(map, slopes);
 #pragma unroll
-      for (int low = 0; low < 2; ++low) {
-        auto* place =
-            reinterpret_cast<uint32_t*>(x + (g + 8 * low) * padded(X) + c + n * 8 + 2 * t);
-        const float2 was = mma::unpack<Number>(*place);
-        *place =
-            mma::pack<Number>(dx[n][low][0] * slope(map, was.x), dx[n][low][1] * slope(map, was.y));
-      }
+    for (int i = 0; i < 4; ++i)
+      *place[i] = mma::pack<Number>(dx[i / 2][i % 2][0] * slopes[2 * i],
+                                    dx[i / 2][i % 2][1] * slopes[2 * i + 1]);
   }
 }
 
@@ -240,26 +252,32 @@ __global__ void __launch_bounds__(kReadThreads, kGradients<R, D, kTurned>)
 
   FeatureStage<R, kTurned, kReadThreads> x;
   Stage<D, kReadThreads> y;
-  x.load(task.x, span, span.first);
-  y.load(rows, span.first, span.end, task.depth);
+  Turn<kTurned> turn;  // of a token of this thread, as the others
+  float scale = 0, column = 1;
+  const auto load = [&](int64_t first) {
+    x.load(task.x, span, first);
+    y.load(rows, first, span.end, task.depth);
+    if (task.inverse) scale = y.scale_of(task.inverse + token, first, span.end);
+    const int64_t n = first + thread;
+    if (thread >= kTile) return;
+    turn.load(task.x, span.b, n, span.end);
+    if (task.queries && !task.inverse) column = n < span.end ? task.column[token + n] : 1;
+  };
+  load(span.first);
   memory.sums.fill(from, kReadThreads);
   fill_last<R>(memory.z, from + D, D + 4);
   for (int64_t first = span.first; first < span.end; first += kTile) {
     __syncthreads();
     x.store(task.x.map, memory.phi);
     x.x.store(memory.x);
-    if (task.inverse) y.scale(task.inverse + token, first, span.end);
+    if (task.inverse) y.scale(scale);
     y.store(memory.y);
     if (thread < kTile) {
-      memory.turn[thread] = turn_of<kTurned>(task.x, span.b, first + thread, span.end);
-      const bool given = task.queries && !task.inverse && first + thread < span.end;
-      memory.column[thread] = given ? task.column[token + first + thread] : 1;
+      memory.turn[thread] = turn.get();
+      memory.column[thread] = column;
     }
     __syncthreads();
-    if (first + kTile < span.end) {
-      x.load(task.x, span, first + kTile);
-      y.load(rows, first + kTile, span.end, task.depth);
-    }
+    if (first + kTile < span.end) load(first + kTile);
     const int64_t here = first + warp * 16;
     if (task.inverse) {
       mma::C values[D / 8] = {};

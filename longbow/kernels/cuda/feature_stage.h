@@ -14,41 +14,67 @@ constexpr int resident(size_t bytes, int most) {
   return fit < static_cast<size_t>(most) ? static_cast<int>(fit) : most;
 }
 
-__device__ inline float mapped(FeatureMap map, float x) {
+// Each number becomes its feature, or the slope of the map there. Branches are taken once for all
+// of them: in place of one for each number its argument is selected.
+template <int N>
+__device__ inline void apply_map(FeatureMap map, float (&x)[N]) {
+  const auto each = [&](auto feature) {
+#pragma unroll
+    for (float& number : x) number = feature(number);
+  };
   switch (map) {
     case FeatureMap::relu:
-      return x < 0 ? 0 : x;
+      return each([](float y) { return y < 0 ? 0 : y; });
     case FeatureMap::elu:
-      return x > 0 ? x + 1 : __expf(x);
+      return each([](float y) { return (y > 0 ? y : 0) + __expf(y > 0 ? 0 : y); });
     case FeatureMap::square:
-      return x * x;
+      return each([](float y) { return y * y; });
     case FeatureMap::exp:
-      return x > 35 ? __expf(35) : __expf(x);
+      return each([](float y) { return __expf(y > 35 ? 35 : y); });
     default:
-      return x;
+      return;
   }
 }
-__device__ inline float slope(FeatureMap map, float x) {
+template <int N>
+__device__ inline void apply_slope(FeatureMap map, float (&x)[N]) {
+  const auto each = [&](auto slope) {
+#pragma unroll
+    for (float& number : x) number = slope(number);
+  };
   switch (map) {
     case FeatureMap::relu:
-      return x > 0 ? 1 : 0;
+      return each([](float y) -> float { return y > 0 ? 1 : 0; });
     case FeatureMap::elu:
-      return x > 0 ? 1 : __expf(x);
+      return each([](float y) { return __expf(y > 0 ? 0 : y); });
     case FeatureMap::square:
-      return 2 * x;
+      return each([](float y) { return 2 * y; });
     case FeatureMap::exp:
-      return x > 35 ? 0 : __expf(x);
+      return each([](float y) { return __expf(y > 35 ? -INFINITY : y); });
     default:
-      return 1;
+      return each([](float) -> float { return 1; });
   }
 }
 
-// What the features of token n are multiplied by.
+// What the features of a token are multiplied by. `load` only asks for it: whatever is done with it
+// waits until it is there.
+template <bool kTurned>
+struct Turn {
+  float2 by = {1, 0};
+  uint32_t kept = 0;
+
+  __device__ void load(const Features& x, int64_t b, int64_t n, int64_t end) {
+    kept = 0;
+    if (n >= end) return;
+    kept = x.keep ? reinterpret_cast<const uint8_t*>(x.keep)[b * x.tokens + n] : 1;
+    if constexpr (kTurned) by = reinterpret_cast<const float2*>(x.turns + b * x.turns_batch)[n];
+  }
+  __device__ float2 get() const { return kept ? by : float2{0, 0}; }
+};
 template <bool kTurned>
 __device__ inline float2 turn_of(const Features& x, int64_t b, int64_t n, int64_t end) {
-  if (n >= end || (x.keep && !x.keep[b * x.tokens + n])) return {0, 0};
-  if constexpr (!kTurned) return {1, 0};
-  return reinterpret_cast<const float2*>(x.turns + b * x.turns_batch)[n];
+  Turn<kTurned> turn;
+  turn.load(x, b, n, end);
+  return turn.get();
 }
 
 // Rows of x on their way to features. A token without any counts as 0, so that nothing it holds
@@ -58,32 +84,41 @@ struct FeatureStage {
   static constexpr int kWidth = kTurned ? R / 2 : R;
   using Rows = Stage<kWidth, kThreads>;
   Rows x;
-  float2 turn[Rows::kPacks];
+  float2 turn[kTurned ? Rows::kPacks : 1];
+  Turn<false> own;  // of the row that this lane looks at
+  bool there;       // these channels are not padding
 
   __device__ void load(const Features& from, const Span& span, int64_t first) {
     x.load(rows_of(from.x, span.b, span.h), first, span.end, from.width);
+    there = Rows::channel(0) < from.width;
+    own.load(from, span.b, first + Rows::own_row(), span.end);
+    if constexpr (kTurned) {
+      const auto* turns = reinterpret_cast<const float2*>(from.turns + span.b * from.turns_batch);
 #pragma unroll
-    for (int i = 0; i < Rows::kPacks; ++i) {
-      turn[i] = turn_of<kTurned>(from, span.b, first + Rows::row(i), span.end);
-      if (turn[i].x == 0 && turn[i].y == 0) x.pack[i] = {0, 0, 0, 0};
-      if (Rows::channel(i) >= from.width) turn[i] = {0, 0};
+      for (int i = 0; i < Rows::kPacks; ++i) {
+        const int64_t n = first + Rows::row(i);
+        turn[i] = n < span.end ? turns[n] : float2{0, 0};
+      }
     }
   }
-  __device__ void store(FeatureMap map, Number* phi) const {
+  __device__ void store(FeatureMap map, Number* phi) {
+    const uint32_t kept = __ballot_sync(0xffffffffu, own.kept != 0);
 #pragma unroll
     for (int i = 0; i < Rows::kPacks; ++i) {
+      const bool has = there && (kept >> Rows::lane_of(i) & 1);
+      if (!has) x.pack[i] = {0, 0, 0, 0};
       float y[8], part[8];
       spread(x.pack[i], y);
-#pragma unroll
-      for (int j = 0; j < 8; ++j) {
-        y[j] = mapped(map, y[j]);
-        part[j] = y[j] * turn[i].x;
-      }
-      Rows::put(phi, mma::padded(R), i, packed(part));
+      apply_map(map, y);
       if constexpr (kTurned) {
 #pragma unroll
+        for (int j = 0; j < 8; ++j) part[j] = y[j] * turn[i].x;
+        Rows::put(phi, mma::padded(R), i, has ? packed(part) : uint4{0, 0, 0, 0});
+#pragma unroll
         for (int j = 0; j < 8; ++j) part[j] = y[j] * turn[i].y;
-        Rows::put(phi + kWidth, mma::padded(R), i, packed(part));
+        Rows::put(phi + kWidth, mma::padded(R), i, has ? packed(part) : uint4{0, 0, 0, 0});
+      } else {
+        Rows::put(phi, mma::padded(R), i, has ? packed(y) : uint4{0, 0, 0, 0});
       }
     }
   }

@@ -50,7 +50,8 @@ __device__ inline uint4 packed(const float (&x)[8]) {
 // Rows of W numbers, one for each token, in the registers of a block, 8 numbers in each pack.
 template <int W, int kThreads, int kTokens = kTile>
 struct Stage {
-  static constexpr int kPacks = kTokens * W / 8 / kThreads;
+  static constexpr int kPacks = kTokens * W / 8 / kThreads,
+                       kRows = 256 / W;  // of a warp in each of its packs
   uint4 pack[kPacks];
 
   __device__ static int row(int i) {
@@ -75,6 +76,32 @@ struct Stage {
     for (int i = 0; i < kPacks; ++i) {
       const int64_t n = first + row(i);
       const float factor = n < end ? fabsf(by[n]) : 0;
+      float x[8];
+      spread(pack[i], x);
+#pragma unroll
+      for (float& number : x) number *= factor;
+      pack[i] = packed(x);
+    }
+  }
+  // The row, of those of this warp, whose number this lane reads for all of them.
+  __device__ static int own_row() {
+    const int warp = static_cast<int>(threadIdx.x) / 32,
+              lane = static_cast<int>(threadIdx.x) % (kPacks * kRows);
+    return lane / kRows * (kThreads * 8 / W) + warp * kRows + lane % kRows;
+  }
+  // The lane that reads it for row(i).
+  __device__ static int lane_of(int i) {
+    return i * kRows + static_cast<int>(threadIdx.x) % 32 / (W / 8);
+  }
+  // The same in two steps, so that the number is read before the row is needed.
+  __device__ static float scale_of(const float* by, int64_t first, int64_t end) {
+    const int64_t n = first + own_row();
+    return n < end ? by[n] : 0;
+  }
+  __device__ void scale(float own) {
+#pragma unroll
+    for (int i = 0; i < kPacks; ++i) {
+      const float factor = fabsf(__shfl_sync(0xffffffffu, own, lane_of(i)));
       float x[8];
       spread(pack[i], x);
 #pragma unroll
