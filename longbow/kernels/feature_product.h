@@ -33,6 +33,7 @@ struct FeatureShape {
 };
 constexpr FeatureShape feature_shape(int64_t width, bool turned, int64_t depth) noexcept {
   if (width <= 0 || depth <= 0 || width % 8 != 0 || depth % 8 != 0) return {};
+  if (depth <= 32 && width <= 32) return {turned ? 64 : 32, 32};
   if (depth <= 64 && turned && width <= 64) return {128, 64};
   if (depth <= 64 && !turned && width <= 256)
     return {width <= 64 ? 64 : width <= 128 ? 128 : 256, 64};
@@ -60,7 +61,10 @@ constexpr int64_t feature_span(int64_t tokens, int64_t groups, int64_t resident,
 
 constexpr int64_t feature_sums_span(const FeatureShape& shape, int64_t tokens,
                                     int64_t groups) noexcept {
-  return feature_span(tokens, groups, shape.depth == 128 ? 1 : shape.features == 64 ? 4 : 2);
+  const int64_t resident = shape.depth == 32    ? (shape.features == 32 ? 4 : 3)
+                           : shape.depth == 128 ? 1
+                                                : (shape.features == 64 ? 4 : 2);
+  return feature_span(tokens, groups, resident);
 }
 
 // sums[b h, span] = sum over its tokens of phi(x) [scale value, column].

@@ -10,7 +10,10 @@ TEST(FeatureProductKernel, PadsToTheNextShapeThatThereIs) {
     const auto found = feature_shape(width, turned, depth);
     return std::pair{found.features, found.depth};
   };
-  EXPECT_EQ(shape(8, false, 8), (std::pair<int64_t, int64_t>{64, 64}));
+  EXPECT_EQ(shape(8, false, 8), (std::pair<int64_t, int64_t>{32, 32}));
+  EXPECT_EQ(shape(32, true, 24), (std::pair<int64_t, int64_t>{64, 32}));
+  EXPECT_EQ(shape(40, false, 32), (std::pair<int64_t, int64_t>{64, 64}));
+  EXPECT_EQ(shape(32, false, 40), (std::pair<int64_t, int64_t>{64, 64}));
   EXPECT_EQ(shape(64, true, 40), (std::pair<int64_t, int64_t>{128, 64}));
   EXPECT_EQ(shape(104, false, 64), (std::pair<int64_t, int64_t>{128, 64}));
   EXPECT_EQ(shape(256, false, 64), (std::pair<int64_t, int64_t>{256, 64}));

@@ -73,6 +73,27 @@ TEST(FeatureProductCuda, IsItsDefinitionForAllWidthsAndMaps) {
                          "the denominator is its least");
 }
 
+TEST(FeatureProductCuda, IsItsDefinitionForHeadsOf32Channels) {
+  for (const int64_t n : {1, 15, 64, 65, 1000})
+    for (const int64_t m : {1, 63, 130, 1000})
+      for (const bool turned : {false, true}) {
+        FeatureProduct how = {
+            .query_map = FeatureMap::elu, .key_map = FeatureMap::elu, .added = 1e-6};
+        if (turned) how.query_turns = some_turns(n), how.key_turns = some_turns(m);
+        if (m > 1) how.keep = random_normal({2, m}, 9) > -1;
+        expect_near_definition({2, 2, n, m, 32, 32}, how,
+                               c10::str(n, " queries, ", m, " keys", turned ? ", turned" : ""));
+      }
+  for (const auto& [e, d] : {std::pair{32, 8}, {8, 32}, {16, 24}})
+    expect_near_definition({3, 2, 70, 90, e, d},
+                           {.query_map = FeatureMap::square, .key_map = FeatureMap::relu},
+                           c10::str(e, " x ", d));
+  // So many sequences that a block walks over several tiles of one.
+  expect_near_definition({150, 2, 130, 200, 32, 32},
+                         {.query_map = FeatureMap::relu, .key_map = FeatureMap::elu, .least = 1e-6},
+                         "many sequences");
+}
+
 TEST(FeatureProductCuda, IsItsDefinitionForManyFeatures) {
   for (const auto& [e, d] : {std::pair{128, 64}, {104, 40}, {256, 64}, {200, 24}})
     for (const bool causal : {false, true})
@@ -88,7 +109,7 @@ TEST(FeatureProductCuda, IsItsDefinitionForManyFeatures) {
 
 TEST(FeatureProductCuda, IsItsDefinitionUnderACausalMask) {
   for (const int64_t n : {1, 7, 64, 65, 256, 257, 1000})
-    for (const auto& [e, d] : {std::pair{64, 64}, {24, 40}, {128, 96}}) {
+    for (const auto& [e, d] : {std::pair{64, 64}, {32, 32}, {16, 8}, {24, 40}, {128, 96}}) {
       FeatureProduct how = {
           .query_map = FeatureMap::elu, .key_map = FeatureMap::elu, .causal = true, .added = 1e-6};
       expect_near_definition({2, 2, n, n, e, d}, how, c10::str(n, " tokens, ", e, " x ", d));
@@ -117,34 +138,39 @@ TEST(FeatureProductCuda, PaddedKeysAreNotThere) {
   keep[1].fill_(false);  // a row of padding alone
   FeatureProduct how = {
       .query_map = FeatureMap::elu, .key_map = FeatureMap::elu, .keep = keep, .added = 1e-6};
-  expect_near_definition({3, 2, 100, 200, 64, 64}, how, "holes");
-  FeatureInputs in(3, 2, 100, 200, 64, 64);
-  how.keep = keep.cuda();
-  const auto padded = keep.logical_not().unsqueeze(1).unsqueeze(-1);
-  const auto product = [&](const auto& q, const auto& k, const auto& v) {
-    return feature_product(q, k, v, how);
-  };
-  const auto first = results_of(in, kOnGpu, product);
-  in.k = in.k.masked_fill(padded, 1e30);
-  in.v = in.v.masked_fill(padded, -7);
-  const auto second = results_of(in, kOnGpu, product);
-  EXPECT_NEAR_TENSOR(second.out, first.out, kExact);
-  EXPECT_NEAR_TENSOR(second.dq, first.dq, kExact);
-  EXPECT_NEAR_TENSOR(first.dk * padded, at::zeros_like(first.dk), kExact);
-  EXPECT_NEAR_TENSOR(first.dv * padded, at::zeros_like(first.dv), kExact);
+  for (const int64_t width : {32, 64}) {
+    how.keep = keep;
+    expect_near_definition({3, 2, 100, 200, width, width}, how, "holes");
+    FeatureInputs in(3, 2, 100, 200, width, width);
+    how.keep = keep.cuda();
+    const auto padded = keep.logical_not().unsqueeze(1).unsqueeze(-1);
+    const auto product = [&](const auto& q, const auto& k, const auto& v) {
+      return feature_product(q, k, v, how);
+    };
+    const auto first = results_of(in, kOnGpu, product);
+    in.k = in.k.masked_fill(padded, 1e30);
+    in.v = in.v.masked_fill(padded, -7);
+    const auto second = results_of(in, kOnGpu, product);
+    EXPECT_NEAR_TENSOR(second.out, first.out, kExact);
+    EXPECT_NEAR_TENSOR(second.dq, first.dq, kExact);
+    EXPECT_NEAR_TENSOR(first.dk * padded, at::zeros_like(first.dk), kExact);
+    EXPECT_NEAR_TENSOR(first.dv * padded, at::zeros_like(first.dv), kExact);
+  }
 }
 
 TEST(FeatureProductCuda, TakesHeadsBesideEachOtherAndOddAddresses) {
   const FeatureProduct how = {.query_map = FeatureMap::elu, .key_map = FeatureMap::elu};
-  const auto x = random_normal({2, 100, 3, 64}, 1).to(kOnGpu);
-  const auto heads = x.transpose(1, 2);
-  const auto want =
-      feature_product(heads.contiguous(), heads.contiguous(), heads.contiguous(), how);
-  const auto got = feature_product(heads, heads, heads, how);
-  EXPECT_TRUE(got.transpose(1, 2).is_contiguous());
-  EXPECT_NEAR_TENSOR(got.cpu(), want.cpu(), kExact);
-  const auto wide = at::constant_pad_nd(x, {1, 2}).narrow(-1, 1, 64).transpose(1, 2);
-  EXPECT_NEAR_TENSOR(feature_product(wide, wide, wide, how).cpu(), want.cpu(), kExact);
+  for (const int64_t width : {32, 64}) {
+    const auto x = random_normal({2, 100, 3, width}, 1).to(kOnGpu);
+    const auto heads = x.transpose(1, 2);
+    const auto want =
+        feature_product(heads.contiguous(), heads.contiguous(), heads.contiguous(), how);
+    const auto got = feature_product(heads, heads, heads, how);
+    EXPECT_TRUE(got.transpose(1, 2).is_contiguous());
+    EXPECT_NEAR_TENSOR(got.cpu(), want.cpu(), kExact);
+    const auto wide = at::constant_pad_nd(x, {1, 2}).narrow(-1, 1, width).transpose(1, 2);
+    EXPECT_NEAR_TENSOR(feature_product(wide, wide, wide, how).cpu(), want.cpu(), kExact);
+  }
 }
 
 TEST(FeatureProductCuda, IsTheSameEveryTimeAndInAGraph) {

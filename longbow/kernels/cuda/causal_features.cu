@@ -35,8 +35,9 @@ struct Memory {
         other_column(column + kTile) {}
 };
 
+// On a multiprocessor.
 template <int R, int D, bool kTurned>
-constexpr int kBlocks = resident(Memory<R, D, kTurned>::kBytes, 3);  // on a multiprocessor
+constexpr int kBlocks = resident(Memory<R, D, kTurned>::kBytes, D == 32 ? 4 : 3);
 
 template <int R, int D, bool kTurned>
 struct Block {
@@ -257,6 +258,9 @@ template <class F>
 void with_shape(const CausalFeatures& task, const F& body) {
   if (task.shape.depth == 128)
     body.template operator()<128, 128, false>();
+  else if (task.shape.depth == 32)
+    task.x.turns ? body.template operator()<64, 32, true>()
+                 : body.template operator()<32, 32, false>();
   else if (task.shape.features == 64)
     body.template operator()<64, 64, false>();
   else

@@ -2,6 +2,7 @@
 // while tensor cores work on these. Where sums are formed, a warp owns 16 or 32 rows of S; where
 // they are read, a warp owns 16 tokens.
 #include "longbow/kernels/cuda/feature_stage.h"
+#include "longbow/kernels/cuda/narrow_features.h"
 
 namespace longbow::kernels {
 namespace {
@@ -326,6 +327,7 @@ void with_shape(const FeatureShape& shape, bool turned, const F& body) {
 }  // namespace
 
 void feature_sums_cuda(const FeatureSums& task, void* stream) noexcept {
+  if (task.shape.depth == kNarrow) return narrow_sums_cuda(task, stream);
   with_shape(task.shape, task.x.turns, [&]<int R, int D, bool kTurned>() {
     launch(form_sums<R, D, kTurned>, blocks_of(task), 32 * kSumWarps<R>, kSumBytes<R, D>, stream,
            task);
@@ -339,6 +341,7 @@ void feature_fold_cuda(const FeatureFold& task, void* stream) noexcept {
 }
 
 void feature_read_cuda(const FeatureRead& given, void* stream) noexcept {
+  if (given.shape.depth == kNarrow) return narrow_read_cuda(given, stream);
   with_shape(given.shape, given.x.turns, [&]<int R, int D, bool kTurned>() {
     const auto task = with_span(given, kReaders<R, D>);
     launch(read<R, D, kTurned>, blocks_of(task), kReadThreads, kReadBytes<R, D>, stream, task);
@@ -346,6 +349,7 @@ void feature_read_cuda(const FeatureRead& given, void* stream) noexcept {
 }
 
 void feature_gradient_cuda(const FeatureGradient& given, void* stream) noexcept {
+  if (given.shape.depth == kNarrow) return narrow_gradient_cuda(given, stream);
   with_shape(given.shape, given.x.turns, [&]<int R, int D, bool kTurned>() {
     const auto task = with_span(given, kGradients<R, D, kTurned>);
     launch(gradient<R, D, kTurned>, blocks_of(task), kReadThreads,
