@@ -167,6 +167,10 @@ double projections(const c10::IValue& omega) {
   return static_cast<double>(omega.toTensor().size(1));
 }
 
+double taps_of_channel(const Tensor& taps) {
+  return elements(taps) / static_cast<double>(taps.size(0));
+}
+
 // `count` products of square matrices as large as a, for each of the states.
 double small_products(const Tensor& a, double count, const Tensor& states) {
   return count * 2 * elements(a) * static_cast<double>(a.size(-1)) *
@@ -268,13 +272,9 @@ const std::unordered_map<std::string, Formula>& formulas() {
       {"longbow::exponential_features_backward",
        [](Values x, Values) { return 2 * elements(x[1]) * projections(x[2]); }},
       {"longbow::channel_taps",
-       [](Values x, Values) {
-         return 2 * elements(x[0]) * static_cast<double>(x[1].toTensor().size(1));
-       }},
+       [](Values x, Values) { return 2 * elements(x[0]) * taps_of_channel(x[1].toTensor()); }},
       {"longbow::channel_taps_backward",
-       [](Values x, Values) {
-         return 4 * elements(x[1]) * static_cast<double>(x[2].toTensor().size(1));
-       }},
+       [](Values x, Values) { return 4 * elements(x[1]) * taps_of_channel(x[2].toTensor()); }},
       {"longbow::decayed_product", [](Values x, Values) { return fading_sums(x, 0); }},
       {"longbow::decayed_product_backward", [](Values x, Values) { return 2 * fading_sums(x, 2); }},
       {"longbow::iterated_inverse",

@@ -218,6 +218,9 @@ TEST(Meter, ChannelTapsCostEachTap) {
   const auto cost = passes_of([&] { return channel_taps(z, taps, {}, 24); });
   EXPECT_EQ(cost.forward, 2.0 * (2 * 60 * 8) * 25);
   EXPECT_NEAR(cost.backward, 2 * cost.forward, 0.05 * cost.backward);
+  const auto pixels = z.detach(), square = at::ones({8, 3, 3});
+  EXPECT_EQ(operations_of([&] { (void)channel_taps(pixels, square, {}, 1, TapsOutput::sum, 12); }),
+            2.0 * (2 * 60 * 8) * 9);
 }
 
 TEST(Meter, StopsCountingWhenTheBodyThrows) {
