@@ -53,16 +53,17 @@ ShortConvolution::ShortConvolution(const Site& site, int64_t width, int64_t colu
 }
 
 Tensor ShortConvolution::around(const Tensor& z, bool causal) const {
-  const int64_t others = weight_.size(1) - 1;
-  if (columns_ == 0) return windowed_taps(z, weight_, causal ? others : others / 2);
-  TORCH_CHECK(!causal, "a convolution over an image is not causal");
-  return image_taps(z, weight_, columns_);
+  TORCH_CHECK(columns_ == 0 || !causal, "a convolution over an image is not causal");
+  const int64_t others = weight_.size(1) - 1, left = causal ? others : others / 2;
+  const auto typed = z.to(weight_.scalar_type());
+  if (columns_ > 0 || has_channel_taps(typed, weight_))
+    return channel_taps(typed, weight_, bias_, left, TapsOutput::sum, columns_);
+  return add_bias(windowed_taps(typed, weight_, left), bias_);
 }
 
 Tensor ShortConvolution::operator()(const Tensor& x, const Context& context) const {
-  return over_real_tokens(x, context, [&](const Tensor& z, const Context&) {
-    return add_bias(around(z, context.mask.causal), bias_);
-  });
+  return over_real_tokens(
+      x, context, [&](const Tensor& z, const Context&) { return around(z, context.mask.causal); });
 }
 
 Tensor ShortConvolution::activated(const Tensor& x, const Context& context, bool reversed) const {
@@ -73,7 +74,7 @@ Tensor ShortConvolution::activated(const Tensor& x, const Context& context, bool
       return channel_taps(z, reversed ? weight_.flip(-1) : weight_, bias_,
                           reversed ? 0 : weight_.size(1) - 1, TapsOutput::silu);
     return at::silu(reversed ? windowed_taps(z, weight_.flip(-1), 0) + bias_
-                             : around(z, /*causal=*/true) + bias_);
+                             : around(z, /*causal=*/true));
   });
 }
 

@@ -52,7 +52,7 @@ class ShortConvolution : public Part {
   Tensor extend(const Tensor& x, State& state, const Context& context) const;
 
  private:
-  Tensor around(const Tensor& z, bool causal) const;
+  Tensor around(const Tensor& z, bool causal) const;  // with the bias
 
   int64_t columns_;
   Tensor weight_, bias_;  // [C, K] or [C, K, K], [C]

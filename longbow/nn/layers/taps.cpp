@@ -58,15 +58,4 @@ Tensor windowed_taps(const Tensor& z, const Tensor& taps, int64_t left) {
                    taps.narrow(-1, left - back, back + 1 + ahead));
 }
 
-Tensor image_taps(const Tensor& z, const Tensor& taps, int64_t columns) {
-  const int64_t n = z.size(1), rows = (n + columns - 1) / columns, half = taps.size(1) / 2;
-  const auto pixels = at::constant_pad_nd(z.to(taps.scalar_type()), {0, 0, 0, rows * columns - n})
-                          .unflatten(1, {rows, columns})
-                          .permute({0, 3, 1, 2});
-  return at::conv2d(pixels, taps.unsqueeze(1), {}, 1, half, 1, taps.size(0))
-      .permute({0, 2, 3, 1})
-      .flatten(1, 2)
-      .narrow(1, 0, n);
-}
-
 }  // namespace longbow

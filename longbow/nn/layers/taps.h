@@ -11,8 +11,5 @@ namespace longbow {
 Tensor windowed_taps(const Tensor& z, const Tensor& taps, int64_t left);
 // The same where K - 1 rows already stand around the tokens: rows [B, K - 1 + N, L] -> [B, N, L].
 Tensor taps_over(const Tensor& rows, const Tensor& taps);
-// Over an image whose pixels are the tokens, row by row; the last row may be cut short. z [B, N,
-// C], taps [C, K, K] with K odd, the middle one for the pixel itself.
-Tensor image_taps(const Tensor& z, const Tensor& taps, int64_t columns);
 
 }  // namespace longbow
