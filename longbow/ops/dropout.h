@@ -8,4 +8,13 @@ namespace longbow {
 // changed by then.
 at::Tensor philox_dropout(const at::Tensor& x, const at::Tensor& key, uint64_t site, double rate);
 
+// Which elements are dropped, if any.
+struct Drop {
+  double rate = 0;
+  at::Tensor key = {};
+  uint64_t site = 0;
+};
+// x + philox_dropout(y): one pass on a GPU.
+at::Tensor add_dropped(const at::Tensor& x, const at::Tensor& y, const Drop& drop);
+
 }  // namespace longbow

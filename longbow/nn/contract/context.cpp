@@ -146,8 +146,13 @@ Tensor positions_of(const Tensor& x, const Context& context) {
 
 Tensor dropout(const Tensor& x, double rate, bool training, const Context& context,
                const std::string& site) {
-  if (!training || rate == 0) return x;
-  return philox_dropout(x, key_of(context.random, site), hash_name(site), rate);
+  const auto drop = drop_of(rate, training, context, site);
+  return drop.rate == 0 ? x : philox_dropout(x, drop.key, drop.site, drop.rate);
+}
+
+Drop drop_of(double rate, bool training, const Context& context, const std::string& site) {
+  if (!training || rate == 0) return {};
+  return {rate, key_of(context.random, site), hash_name(site)};
 }
 
 }  // namespace longbow

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "longbow/ops/dropout.h"
 #include "longbow/tensors/module_weights.h"
 
 namespace longbow {
@@ -113,5 +114,7 @@ Tensor positions_of(const Tensor& x, const Context& context);  // [B, N] int64
 // 0.
 Tensor dropout(const Tensor& x, double rate, bool training, const Context& context,
                const std::string& site);
+// Which elements it drops.
+Drop drop_of(double rate, bool training, const Context& context, const std::string& site);
 
 }  // namespace longbow

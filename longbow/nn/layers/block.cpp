@@ -158,10 +158,23 @@ class ResidualBlock : public BlockImpl {
       return at::cat({y, streams[1] + fed(y, context)}, -1);
     }
     auto y = x;
-    if (own_convolution_) y = summed(convolving_, y, added(convolving_, y, context, convolve));
+    if (own_convolution_) y = behind(convolving_, y, context, convolve);
     for (size_t i = 0; i < mixers_.size(); ++i)
-      y = summed(joints_[i], y, added_by_mixer(i, y, context, mix));
-    return feed_forward_ ? summed(joints_.back(), y, fed(y, context)) : y;
+      y = behind(joints_[i], y, context, [&](const Tensor& t) { return mix(i, t); });
+    if (!feed_forward_) return y;
+    const auto& last = joints_.back();
+    if (config_.residual == Residual::pre_norm)
+      return feed_forward_->added(y, *last.norm, drop_at(last, context), context);
+    return summed(last, y, fed(y, context));
+  }
+
+  // The stream behind a sub-layer.
+  template <class F>
+  Tensor behind(const Joint& joint, const Tensor& x, Context& context, const F& body) {
+    if (config_.residual != Residual::pre_norm)
+      return summed(joint, x, added(joint, x, context, body));
+    const auto y = body(joint.norm ? (*joint.norm)(x) : x);
+    return add_dropped(x, y, drop_at(joint, context));
   }
 
   // What all mixers together add to the first stream; each reads the second one and what those
@@ -182,10 +195,13 @@ class ResidualBlock : public BlockImpl {
   // What a sub-layer adds to the stream.
   template <class F>
   Tensor added(const Joint& joint, const Tensor& x, Context& context, const F& body) {
-    const bool first =
-        config_.residual == Residual::pre_norm || config_.residual == Residual::reversible;
+    const bool first = config_.residual == Residual::reversible;
     return dropout(body(first && joint.norm ? (*joint.norm)(x) : x), config_.dropout, is_training(),
-                   context, path_ + "." + joint.name + ".dropout");
+                   context, site_of(joint));
+  }
+  std::string site_of(const Joint& joint) const { return path_ + "." + joint.name + ".dropout"; }
+  Drop drop_at(const Joint& joint, const Context& context) const {
+    return drop_of(config_.dropout, is_training(), context, site_of(joint));
   }
 
   Tensor fed(const Tensor& x, Context& context) {
@@ -195,7 +211,7 @@ class ResidualBlock : public BlockImpl {
 
   Tensor summed(const Joint& joint, const Tensor& x, const Tensor& y) const {
     if (config_.residual == Residual::rezero) return x + joint.alpha * y;
-    return config_.residual == Residual::pre_norm ? x + y : (*joint.norm)(x + y);
+    return (*joint.norm)(x + y);
   }
 
   Tensor mixed(size_t place, const Tensor& input, Context& context) {

@@ -12,6 +12,20 @@ namespace {
 // Each (token, group) gathers two rows of the matrices: that pays while tokens are few.
 constexpr int64_t kGatheredTokens = 4;
 
+kernels::Curve curve_of(Activation activation) {
+  switch (activation) {
+    case Activation::relu:
+      return kernels::Curve::relu;
+    case Activation::silu:
+      return kernels::Curve::silu;
+    case Activation::gelu:
+      return kernels::Curve::gelu;
+    case Activation::gelu_tanh:
+      return kernels::Curve::gelu_tanh;
+  }
+  TORCH_INTERNAL_ASSERT(false);
+}
+
 Tensor gumbel(const Tensor& like, const Context& context, const std::string& site) {
   const auto u = context.random.uniform(like.sizes(), site).clamp(1e-6, 1 - 1e-6);
   return u.log().neg().log().neg().to(like.scalar_type());
@@ -20,17 +34,7 @@ Tensor gumbel(const Tensor& like, const Context& context, const std::string& sit
 }  // namespace
 
 Tensor activated(const Tensor& x, Activation activation) {
-  switch (activation) {
-    case Activation::relu:
-      return x.relu();
-    case Activation::silu:
-      return at::silu(x);
-    case Activation::gelu:
-      return at::gelu(x);
-    case Activation::gelu_tanh:
-      return at::gelu(x, "tanh");
-  }
-  TORCH_INTERNAL_ASSERT(false);
+  return curved(x, curve_of(activation));
 }
 
 int64_t FeedForwardConfig::inner(int64_t model) const {
@@ -77,6 +81,23 @@ Tensor FeedForward::operator()(const Tensor& x, Context& context) {
                         ? recomputed(body, piece, context, parameters())
                         : fed(piece, context));
   return at::cat(parts, 1);
+}
+
+Tensor FeedForward::added(const Tensor& x, const LayerNorm& norm, const Drop& drop,
+                          Context& context) {
+  if (config_.kind == FeedForwardKind::dense && config_.chunk <= 0) {
+    const FeedForwardLayer layer = {.norm_weight = norm.weight,
+                                    .norm_bias = norm.bias,
+                                    .up = up_->weight,
+                                    .up_bias = up_->bias,
+                                    .down = down_->weight,
+                                    .down_bias = down_->bias,
+                                    .curve = curve_of(config_.activation),
+                                    .epsilon = norm.epsilon(),
+                                    .drop = drop};
+    if (has_feed_forward_kernel(x, layer)) return feed_forward(x, layer);
+  }
+  return add_dropped(x, (*this)(norm(x), context), drop);
 }
 
 Tensor FeedForward::fed(const Tensor& x, Context& context) {

@@ -6,6 +6,8 @@
 #include "longbow/core/fields.h"
 #include "longbow/nn/contract/linear.h"
 #include "longbow/nn/contract/part.h"
+#include "longbow/nn/layers/layer_norm.h"
+#include "longbow/ops/feed_forward.h"
 
 namespace longbow {
 
@@ -65,6 +67,8 @@ class FeedForward : public Part {
  public:
   FeedForward(const Site& site, const FeedForwardConfig& config);
   Tensor operator()(const Tensor& x, Context& context);
+  // x + dropout(the layer of norm(x)).
+  Tensor added(const Tensor& x, const LayerNorm& norm, const Drop& drop, Context& context);
 
  private:
   Tensor fed(const Tensor& x, Context& context);

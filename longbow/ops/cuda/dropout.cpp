@@ -6,6 +6,8 @@
 #include <c10/cuda/CUDAStream.h>
 #include <torch/library.h>
 
+#include <optional>
+
 #include "longbow/ops/philox_task.h"
 
 namespace longbow {
@@ -13,11 +15,14 @@ namespace {
 
 using at::Tensor;
 
-Tensor on_cuda(const Tensor& given, const Tensor& key, int64_t site, double rate) {
+Tensor on_cuda(const Tensor& given, const Tensor& key, int64_t site, double rate,
+               const std::optional<Tensor>& added) {
   const c10::cuda::CUDAGuard guard(given.device());
   const auto x = given.contiguous();
   auto y = at::empty_like(x);
-  const auto task = dropout_task(x, y, key, site, rate);
+  auto task = dropout_task(x, y, key, site, rate);
+  const auto more = added ? added->contiguous() : Tensor();
+  if (added) task.added = more.const_data_ptr();
   if (x.numel() == 0) return y;
   kernels::dropout_cuda(task, c10::cuda::getCurrentCUDAStream().stream());
   C10_CUDA_KERNEL_LAUNCH_CHECK();
