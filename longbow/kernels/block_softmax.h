@@ -22,7 +22,9 @@ struct BlockSoftmax {
   int64_t width, value_width;           // E, D: multiples of 8 up to 128
   int64_t query_block, key_block;
   int64_t blocks, listed;  // U blocks of queries, each with S blocks of keys
-  float scale;  // of scores: a power of two, so that numbers are multiplied without rounding
+  // Of scores: a power of two, by which numbers are multiplied without rounding, times a factor of
+  // the scores themselves.
+  float scale, factor;
   HeadRows q, k, v;
   PerHead<int64_t> columns;  // [U, S]
   int64_t back, ahead;

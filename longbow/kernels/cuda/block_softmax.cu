@@ -151,6 +151,7 @@ __global__ void __launch_bounds__(kMostThreads) attend(BlockSoftmax task) {
         fresh = false;
         mma::C s[kRows][kSlots] = {};
         add_products<T>(s, q, keys + buffer * kBuffer);
+        scale_scores(s, task.factor);
         const int64_t column = passing.cut.column(tile);
         if (added.some() || !slots.all_visible())
           hide<true>(s, slots, 0, marks, own, passing.rule, [&](int row, int slot, int ahead) {

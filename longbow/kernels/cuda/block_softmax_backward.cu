@@ -220,6 +220,7 @@ __global__ void __launch_bounds__(kMostThreads) query_gradient(BlockSoftmaxBackw
                   *part_values = values + buffer * kBuffer + part * kStride;
           mma::C s[kRows][2] = {}, dp[kRows][2] = {};
           add_products<T>(s, q, part_keys);
+          scale_scores(s, task.factor);
           add_products<T>(dp, g, part_values);
           if (hidden)
             hide<true>(s, slots, part, marks, own, passing.rule, [&](int row, int slot, int ahead) {
@@ -240,7 +241,7 @@ __global__ void __launch_bounds__(kMostThreads) query_gradient(BlockSoftmaxBackw
   if constexpr (kMore == 2) by_distance.store(own, held.rows, added);
   store_rows<T, kWidth, kRows>(dq, queries + own * kStride,
                                place.rows<T>(all.dq) + (held.first + own) * all.dq.token,
-                               all.dq.token, held.rows - own, width, task.scale);
+                               all.dq.token, held.rows - own, width, task.scale * task.factor);
 }
 
 // Of the queries of a tile: what their weights are relative to, their delta, and where their
@@ -392,6 +393,7 @@ __global__ void __launch_bounds__(kMostThreads, kWidth > 64 || kMore ? 2 : 3)
                   *part_slopes = slopes + buffer * kBuffer + part * kStride;
           mma::C s[1][2] = {}, dp[1][2] = {};
           add_products<T>(s, k, part_queries);
+          scale_scores(s, task.factor);
           add_products<T>(dp, v, part_slopes);
           if (hidden)
             hide<false>(s, slots, part, marks, own, passing.rule,
@@ -411,13 +413,13 @@ __global__ void __launch_bounds__(kMostThreads, kWidth > 64 || kMore ? 2 : 3)
   if (parts > 1) {
     const int64_t row =
         (part_of_list * task.batch * task.heads + place.both) * task.keys + held.first + own;
-    store_part<kWidth>(dk, all.dk_parts + row * width, held.rows - own, width, task.scale);
+    store_part<kWidth>(dk, all.dk_parts + row * width, held.rows - own, width, task.scale * task.factor);
     store_part<kWidth>(dv, all.dv_parts + row * value_width, held.rows - own, value_width, 1);
     return;
   }
   store_rows<T, kWidth, 1>(dk, keys + own * kStride,
                            place.rows<T>(all.dk) + (held.first + own) * all.dk.token, all.dk.token,
-                           held.rows - own, width, task.scale);
+                           held.rows - own, width, task.scale * task.factor);
   store_rows<T, kWidth, 1>(dv, values + own * kStride,
                            place.rows<T>(all.dv) + (held.first + own) * all.dv.token, all.dv.token,
                            held.rows - own, value_width);

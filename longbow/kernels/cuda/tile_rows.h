@@ -47,6 +47,17 @@ __device__ __forceinline__ void scale_left(mma::A (&a)[kRows][kSteps], float sca
       }
 }
 
+template <int kRows, int kTiles>
+__device__ __forceinline__ void scale_scores(mma::C (&s)[kRows][kTiles], float factor) {
+  if (factor == 1) return;
+#pragma unroll
+  for (int m = 0; m < kRows; ++m)
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) s[m][n].part[i] *= factor;
+}
+
 // c += a b^T for 8 kTiles rows b in shared memory.
 template <class T, int kRows, int kTiles, int kSteps>
 __device__ __forceinline__ void add_products(mma::C (&c)[kRows][kTiles],

@@ -75,6 +75,8 @@ kernels::BlockSoftmax task_of(const Tensor& q, const Tensor& k, const Tensor& v,
                               const BlockRule& rule) {
   const auto& [pairs, visibility, dropped, distances, scale] = rule;
   if (dropped.rate > 0) check_key(dropped.key, "block_softmax");
+  int exponent = 0;
+  const bool exact = std::frexp(scale, &exponent) == 0.5;  // a power of two
   return {.type = element_of(q),
           .batch = q.size(0),
           .heads = q.size(1),
@@ -86,7 +88,8 @@ kernels::BlockSoftmax task_of(const Tensor& q, const Tensor& k, const Tensor& v,
           .key_block = pairs.key_block,
           .blocks = pairs.columns.size(2),
           .listed = pairs.columns.size(3),
-          .scale = static_cast<float>(scale),
+          .scale = exact ? static_cast<float>(scale) : 1,
+          .factor = exact ? 1 : static_cast<float>(scale),
           .q = rows_of(q),
           .k = rows_of(k),
           .v = rows_of(v),
@@ -114,16 +117,6 @@ Tensor dense_bias(const Maybe& bias) {
   return bias ? bias->to(at::kFloat).contiguous() : Tensor();
 }
 
-// Kernels multiply numbers by powers of two only, which is exact; other scales are the caller's.
-struct Scale {
-  double kernel = 1, outside = 1;
-  explicit Scale(double scale) {
-    int exponent = 0;
-    (std::frexp(scale, &exponent) == 0.5 ? kernel : outside) = scale;
-  }
-  Tensor operator()(const Tensor& x) const { return outside == 1 ? x : x * outside; }
-};
-
 Two forward(const Tensor& given_q, const Tensor& given_k, const Tensor& given_v, const Maybe& bias,
             const OptionalTensors& tensors, at::IntArrayRef numbers, at::ArrayRef<double> factors) {
   const auto rule = unpacked(tensors, numbers, factors);
@@ -131,11 +124,9 @@ Two forward(const Tensor& given_q, const Tensor& given_k, const Tensor& given_v,
   if (!fits(given_q, given_k, given_v, added, rule))
     return block_softmax_formula(given_q, given_k, given_v, added, rule);
   const c10::cuda::CUDAGuard guard(given_q.device());
-  const Scale scale(rule.scale);
-  const auto q = with_rows(scale(given_q)), k = with_rows(given_k), v = with_rows(given_v),
+  const auto q = with_rows(given_q), k = with_rows(given_k), v = with_rows(given_v),
              wide_bias = dense_bias(bias);
-  auto dense_rule = dense(rule);
-  dense_rule.scale = scale.kernel;
+  const auto dense_rule = dense(rule);
   const auto out = empty_rows(q, v.size(3)),
              log_sum = at::empty(q.sizes().slice(0, 3), q.options().dtype(at::kFloat));
   auto task = task_of(q, k, v, wide_bias, dense_rule);
@@ -169,12 +160,10 @@ Four backward(const Tensor& given_dout, const Tensor& dlog_sum, const Tensor& gi
     return block_softmax_formula_backward(
         {given_q, given_k, given_v, added, out, log_sum, given_dout, dlog_sum, wants_bias}, rule);
   const c10::cuda::CUDAGuard guard(given_q.device());
-  const Scale scale(rule.scale);
-  const auto q = with_rows(scale(given_q)), k = with_rows(given_k), v = with_rows(given_v),
+  const auto q = with_rows(given_q), k = with_rows(given_k), v = with_rows(given_v),
              results = with_rows(out), dout = with_rows(given_dout), sums = log_sum.contiguous(),
              dsums = dlog_sum.contiguous(), wide_bias = dense_bias(bias);
-  auto dense_rule = dense(rule);
-  dense_rule.scale = scale.kernel;
+  const auto dense_rule = dense(rule);
   const auto& columns = dense_rule.pairs.columns;
   const int64_t key_block = rule.pairs.key_block;
   const auto readers = readers_of(columns, (k.size(2) + key_block - 1) / key_block);
@@ -217,7 +206,7 @@ Four backward(const Tensor& given_dout, const Tensor& dlog_sum, const Tensor& gi
   }
   kernels::block_softmax_backward_cuda(task, c10::cuda::getCurrentCUDAStream().stream());
   C10_CUDA_KERNEL_LAUNCH_CHECK();
-  return {scale(dq), task.parts > 1 ? dk_parts.sum(0).to(k.scalar_type()) : dk,
+  return {dq, task.parts > 1 ? dk_parts.sum(0).to(k.scalar_type()) : dk,
           task.parts > 1 ? dv_parts.sum(0).to(v.scalar_type()) : dv,
           wants_bias ? dbias.sum_to_size(bias->sizes()).to(bias->scalar_type()) : Tensor()};
 }
