@@ -128,9 +128,19 @@ class Performer : public AttentionImpl {
       return normalised(grow_feature_sums(q, key_features(heads.k, context), heads.v, state), q,
                         heads);
     }
-    return normalised(grow_positive_sums(positive_queries(heads.q), positive_keys(heads.k, context),
-                                         heads.v, state),
-                      heads);
+    if (config_.map == Map::no_projection)
+      return normalised(grow_positive_sums(positive_queries(heads.q),
+                                           positive_keys(heads.k, context), heads.v, state),
+                        heads);
+    const int64_t count = heads.q.size(2);  // few tokens: one call takes as long as two
+    const auto& keep = context.mask.keep;
+    const auto both =
+        positive_features(at::cat({heads.q, heads.k}, 2), **omega_, mirrored_,
+                          keep.defined() ? at::cat({at::ones_like(keep), keep}, 1) : keep);
+    const auto part = [&](int64_t first) {
+      return PositiveFeatures{both.phi.narrow(2, first, count), both.peak.narrow(2, first, count)};
+    };
+    return normalised(grow_positive_sums(part(0), part(count), heads.v, state), heads);
   }
 
   void after_step(int64_t step) override {

@@ -138,7 +138,9 @@ class Rfa : public AttentionImpl {
   }
 
   Tensor grow(const Heads& heads, State& state, Context& context) override {
-    const auto q = features(heads.q), k = key_features(heads, context);
+    const int64_t count = heads.q.size(2);  // few tokens: one call takes as long as two
+    const auto both = features(at::cat({heads.q, heads.k}, 2)), q = both.narrow(2, 0, count),
+               k = without_padding(both.narrow(2, count, count), context.mask.keep);
     if (!gate_)
       return normalised(grow_feature_sums(q, k, heads.v, state),
                         (context.positions + 1).unsqueeze(1).unsqueeze(-1), heads);

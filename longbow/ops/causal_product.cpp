@@ -134,4 +134,14 @@ Tensor causal_product_formula(const Tensor& x, const Tensor& y, const Tensor& z,
   return (inside + a.matmul(before)).flatten(-3, -2).narrow(-2, 0, length).to(type);
 }
 
+Tensor grown_causal_product(const Tensor& x, const Tensor& y, const Tensor& z, Tensor& sums) {
+  if (y.size(-2) == 1) {
+    sums = at::addcmul(sums, y.transpose(-2, -1), z);
+    return x.matmul(sums);
+  }
+  const auto out = x.matmul(sums) + causal_product(x, y, z);
+  sums = sums + y.transpose(-2, -1).matmul(z);
+  return out;
+}
+
 }  // namespace longbow

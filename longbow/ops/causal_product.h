@@ -13,4 +13,9 @@ at::Tensor causal_product(const at::Tensor& x, const at::Tensor& y, const at::Te
 at::Tensor causal_product_formula(const at::Tensor& x, const at::Tensor& y, const at::Tensor& z,
                                   bool reversed = false);
 
+// The same after the tokens whose sums of y_j z_j^T are given; they become those after the last
+// one. Of a single token, as in decoding, the sums are written and read once.
+at::Tensor grown_causal_product(const at::Tensor& x, const at::Tensor& y, const at::Tensor& z,
+                                at::Tensor& sums);
+
 }  // namespace longbow

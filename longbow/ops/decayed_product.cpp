@@ -257,10 +257,25 @@ TORCH_LIBRARY_IMPL(longbow, Autograd, m) {
   m.impl("decayed_product", with_gradient);
 }
 
+// Chunks would multiply what is not there; so a decoding step takes two passes over its state.
+Tensor of_one_token(const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& log_decay,
+                    const DecayedProduct& how, Tensor& sums) {
+  check_decayed_product(x, y, z, log_decay, how.fading);
+  const auto type = type_of_sums(x);
+  const auto column = y.to(type).transpose(-2, -1), row = z.to(type);  // [..., p, 1], [..., 1, q]
+  auto decay = log_decay.to(type).exp();
+  decay = how.fading == Fading::rows ? decay.transpose(-2, -1)
+                                     : decay.repeat_interleave(z.size(-1) / decay.size(-1), -1);
+  sums = sums.defined() ? at::addcmul(sums.to(type) * decay, column, row) : column * row;
+  const auto read = x.to(type).matmul(sums);
+  return (how.scale == 1 ? read : read * how.scale).to(x.scalar_type());
+}
+
 }  // namespace
 
 Tensor decayed_product(const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& log_decay,
                        const DecayedProduct& how, Tensor& sums) {
+  if (x.is_cuda() && x.size(-2) == 1) return of_one_token(x, y, z, log_decay, how, sums);
   const auto found = call(x, y, z, log_decay, sums.defined() ? Maybe(sums) : Maybe(),
                           how.fading == Fading::columns, how.reversed, how.scale);
   sums = std::get<1>(found);

@@ -123,5 +123,21 @@ TEST(CausalProduct, IsRegisteredForEveryDevice) {
   EXPECT_EQ(causal_product(x, x, z).sizes(), z.sizes());
 }
 
+TEST(CausalProduct, GoesOnAfterSums) {
+  const auto x = random_normal({2, 7, 3}, 1), y = random_normal({2, 7, 3}, 2),
+             z = random_normal({2, 7, 4}, 3);
+  const auto whole = causal_product(x, y, z);
+  for (const int64_t step : {1, 3}) {
+    auto sums = at::zeros({2, 3, 4}, x.options());
+    for (int64_t first = 0; first < 7; first += step) {
+      const int64_t count = std::min(step, 7 - first);
+      const auto part = [&](const at::Tensor& t) { return t.narrow(1, first, count); };
+      EXPECT_NEAR_TENSOR(grown_causal_product(part(x), part(y), part(z), sums), part(whole),
+                         (Tolerance{1e-12, 1e-12}));
+    }
+    EXPECT_NEAR_TENSOR(sums, y.transpose(1, 2).matmul(z), (Tolerance{1e-12, 1e-12}));
+  }
+}
+
 }  // namespace
 }  // namespace longbow

@@ -153,5 +153,24 @@ TEST(DecayedProductCuda, IsTheSameEveryTimeAndInAGraph) {
   EXPECT_NEAR_TENSOR(y.cpu(), product(x, x, z, g, sums).cpu(), kExact);
 }
 
+// As a decoding step does, with sums of before and without.
+TEST(DecayedProductCuda, TakesASingleToken) {
+  const auto wide = at::TensorOptions(at::kFloat).device("cuda:0");
+  const auto x = random_normal({2, 3, 1, 8}, 1), y = random_normal({2, 3, 1, 8}, 2),
+             z = random_normal({2, 3, 1, 12}, 3), before = random_normal({2, 3, 8, 12}, 4);
+  for (const auto& [fading, decays] :
+       {std::pair{Fading::rows, 8}, {Fading::rows, 1}, {Fading::columns, 3}})
+    for (const bool begun : {false, true}) {
+      SCOPED_TRACE(c10::str(decays, " decays, ", begun));
+      const auto g = -random_normal({2, 3, 1, decays}, 5).abs();
+      const DecayedProduct how = {.fading = fading, .scale = 0.5};
+      auto want_sums = begun ? before : Tensor(), sums = begun ? before.to(wide) : Tensor();
+      const auto want = decayed_product_formula(x, y, z, g, how, want_sums),
+                 got = decayed_product(x.to(wide), y.to(wide), z.to(wide), g.to(wide), how, sums);
+      EXPECT_NEAR_TENSOR(got.cpu().to(at::kDouble), want, (Tolerance{1e-5, 1e-5}));
+      EXPECT_NEAR_TENSOR(sums.cpu().to(at::kDouble), want_sums, (Tolerance{1e-5, 1e-5}));
+    }
+}
+
 }  // namespace
 }  // namespace longbow

@@ -72,9 +72,7 @@ FeatureSums grow_feature_sums(const Tensor& q, const Tensor& k, const Tensor& v,
   auto& sums = state.lane.at("sums");
   const auto values = with_ones(v);
   const auto wide_q = q.to(wide(q)), wide_k = k.to(wide(k));
-  const auto y = wide_q.matmul(sums) + causal_product(wide_q, wide_k, values);
-  sums = sums + wide_k.transpose(-2, -1).matmul(values);
-  return split(y);
+  return split(grown_causal_product(wide_q, wide_k, values, sums));
 }
 
 }  // namespace longbow

@@ -17,11 +17,7 @@ Tensor product(const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& 
     if (sums.defined()) sums = after;
     return out;
   }
-  const auto out = causal_product(x, y, z);
-  if (!sums.defined()) return out;
-  const auto before = sums;
-  sums = before + y.transpose(-2, -1).matmul(z);
-  return out + x.matmul(before);
+  return sums.defined() ? grown_causal_product(x, y, z, sums) : causal_product(x, y, z);
 }
 
 Tensor transposed(const Tensor& t) {
