@@ -30,7 +30,7 @@ struct DecodingConfig {
   bool early_stopping = true;
   double temperature = 1, top_p = 1;
   int64_t top_k = 0;
-  bool graphs = false;
+  bool graphs = true;
 };
 template <class V>
 void fields(V& v, DecodingConfig& c) {
