@@ -118,7 +118,7 @@ int run(int count, char** arguments) {
   }
   fmt::print("{:<12}{:<12}{:>12}{:>12}\n", "task", "mechanism", "eager ms", "graph ms");
   for (const auto& shape : kShapes)
-    for (const std::string mechanism : {"softmax", "linear"}) {
+    for (const std::string mechanism : {"softmax", "linear", "local", "linformer", "performer"}) {
       if (!only.empty() && only != shape.name) continue;
       const double eager = step_time(shape, mechanism, false, device);
       const double graph = step_time(shape, mechanism, true, device);
