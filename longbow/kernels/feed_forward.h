@@ -48,7 +48,28 @@ struct FeedForwardWeights {
   void *dnorm_weight, *dnorm_bias, *dup, *dup_bias, *ddown, *ddown_bias;
 };
 
-bool feed_forward_fits(int64_t width, int64_t units) noexcept;
+// Warps of a block in the forward pass and for the gradient of x, and units of one that adds up the
+// gradients of the weights, whose 16 warps take 128 tokens at a time.
+struct FeedForwardBlocks {
+  int forward_warps, input_warps, slab;
+};
+constexpr FeedForwardBlocks feed_forward_blocks(int64_t width) noexcept {
+  return width > 64 ? FeedForwardBlocks{16, 12, 64} : FeedForwardBlocks{8, 8, 128};
+}
+// The largest memory that one of these blocks needs, or -1 where there is no kernel.
+constexpr int64_t feed_forward_memory(int64_t width, int64_t units) noexcept {
+  if ((width != 64 && width != 128) || units <= 0 || units % 8 != 0 || units > 1024) return -1;
+  const auto blocks = feed_forward_blocks(width);
+  const auto matrices = [width](int64_t count) {
+    return 2 * (count * (width + 8) + width * (count + 8)) + 4 * count;
+  };
+  const int64_t whole = matrices((units + 31) / 32 * 32), room = 2 * 16 * (width + 8),
+                forward = whole + blocks.forward_warps * room,
+                input = whole + blocks.input_warps * (room + 64),
+                sums = matrices(blocks.slab) + 2 * 128 * 2 * (2 * width + blocks.slab + 16);
+  const int64_t most = forward > input ? forward : input;
+  return most > sums ? most : sums;
+}
 int64_t feed_forward_sums(int64_t width, int64_t units) noexcept;  // of one part
 int64_t feed_forward_parts(int64_t tokens, int64_t width, int64_t units) noexcept;
 

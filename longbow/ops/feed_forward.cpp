@@ -7,6 +7,7 @@
 #include <array>
 
 #include "longbow/ops/affine.h"
+#include "longbow/ops/block_memory.h"
 #include "longbow/ops/differentiable.h"
 #include "longbow/ops/feed_forward_call.h"
 #include "longbow/ops/gradient.h"
@@ -165,7 +166,8 @@ bool has_feed_forward_kernel(const Tensor& x, const FeedForwardLayer& layer) {
   if (!x.is_cuda() || (type != at::kBFloat16 && type != at::kHalf) || x.numel() == 0) return false;
   for (const auto& weight : weights_of(layer))
     if (!weight.defined() || weight.scalar_type() != type || !weight.is_cuda()) return false;
-  return kernels::feed_forward_fits(x.size(-1), layer.up.size(0));
+  const int64_t memory = kernels::feed_forward_memory(x.size(-1), layer.up.size(0));
+  return memory > 0 && memory <= block_memory(x);
 }
 
 Tensor curved(const Tensor& x, Curve curve) {

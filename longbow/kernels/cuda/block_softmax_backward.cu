@@ -413,7 +413,8 @@ __global__ void __launch_bounds__(kMostThreads, kWidth > 64 || kMore ? 2 : 3)
   if (parts > 1) {
     const int64_t row =
         (part_of_list * task.batch * task.heads + place.both) * task.keys + held.first + own;
-    store_part<kWidth>(dk, all.dk_parts + row * width, held.rows - own, width, task.scale * task.factor);
+    store_part<kWidth>(dk, all.dk_parts + row * width, held.rows - own, width,
+                       task.scale * task.factor);
     store_part<kWidth>(dv, all.dv_parts + row * value_width, held.rows - own, value_width, 1);
     return;
   }

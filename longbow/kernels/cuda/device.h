@@ -18,6 +18,13 @@ __device__ inline unsigned char* dynamic_memory() {
   return shared;
 }
 
+inline int most_dynamic_memory() {
+  int device = 0, bytes = 0;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  return bytes;
+}
+
 template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), dim3 blocks, dim3 threads, size_t bytes, void* stream,
             const Arguments&... arguments) {

@@ -11,11 +11,11 @@ namespace {
 
 // Narrow models leave room for several blocks on a multiprocessor.
 template <int kC>
-constexpr int kForwardWarps = kC > 64 ? 16 : 8;
+constexpr int kForwardWarps = feed_forward_blocks(kC).forward_warps;
 template <int kC>
 constexpr int kForwardBlocks = kC > 64 ? 1 : 3;
 template <int kC>
-constexpr int kInputWarps = kC > 64 ? 12 : 8;
+constexpr int kInputWarps = feed_forward_blocks(kC).input_warps;
 template <int kC>
 constexpr int kInputBlocks = kC > 64 ? 1 : 2;
 
@@ -25,7 +25,7 @@ constexpr size_t kRoom = sizeof(T) * 16 * padded(kC);
 static_assert(kRoom<__half, 128> >= sizeof(float) * 8 * kWideRow<128>);
 
 template <class T, int kC>
-size_t forward_bytes(int units) {
+constexpr size_t forward_bytes(int units) {
   return Matrices<T, kC>::bytes(units) + kForwardWarps<kC> * kRoom<T, kC>;
 }
 
@@ -112,7 +112,7 @@ template <class T, int kC>
 constexpr size_t kInputRoom = kRoom<T, kC> + sizeof(float) * 16;
 
 template <class T, int kC>
-size_t input_bytes(int units) {
+constexpr size_t input_bytes(int units) {
   return Matrices<T, kC>::bytes(units) + kInputWarps<kC> * kInputRoom<T, kC>;
 }
 
@@ -230,10 +230,11 @@ __global__ void __launch_bounds__(32 * kInputWarps<kC>, kInputBlocks<kC>)
 // The gradients of the weights: a block has some of the units, and takes 128 tokens at a time.
 constexpr int kSumWarps = 16, kSumThreads = 32 * kSumWarps, kSumTokens = 128;
 template <int kC>
-constexpr int kSlab = 8192 / kC;  // units of a block: as many sums as its threads can hold
+constexpr int kSlab =
+    feed_forward_blocks(kC).slab;  // units of a block: as many sums as its threads can hold
 
 template <class T, int kC>
-size_t sum_bytes() {
+constexpr size_t sum_bytes() {
   return Matrices<T, kC>::bytes(kSlab<kC>) +
          sizeof(T) * kSumTokens * 2 * (padded(kC) + padded(kSlab<kC>) + kC);
 }
@@ -468,8 +469,17 @@ unsigned blocks_for(int64_t tokens, int warps, int resident) {
   return static_cast<unsigned>(needed < most ? needed : most);
 }
 
+// What has_feed_forward_kernel asks a device for.
+template <int kC>
+constexpr bool is_most(int units) {
+  return feed_forward_memory(kC, units) ==
+         std::max({forward_bytes<__half, kC>(units), input_bytes<__half, kC>(units),
+                   sum_bytes<__half, kC>()});
+}
+static_assert(is_most<64>(128) && is_most<64>(512) && is_most<128>(64) && is_most<128>(256));
+
 int64_t slab_of(int64_t width) {
-  return width == 64 ? kSlab<64> : kSlab<128>;
+  return feed_forward_blocks(width).slab;
 }
 int64_t slabs_of(int64_t width, int64_t units) {
   return (units + slab_of(width) - 1) / slab_of(width);
@@ -477,17 +487,6 @@ int64_t slabs_of(int64_t width, int64_t units) {
 
 }  // namespace
 }  // namespace feed
-
-bool feed_forward_fits(int64_t width, int64_t units) noexcept {
-  constexpr size_t kMost = 227 << 10;
-  if (units <= 0 || units % 8 != 0 || units > 1024) return false;
-  const int whole = feed::whole_chunks(units);
-  if (width == 64)
-    return std::max(feed::forward_bytes<__half, 64>(whole), feed::input_bytes<__half, 64>(whole)) <=
-           kMost;
-  return width == 128 && std::max(feed::forward_bytes<__half, 128>(whole),
-                                  feed::input_bytes<__half, 128>(whole)) <= kMost;
-}
 
 int64_t feed_forward_sums(int64_t width, int64_t units) noexcept {
   const int64_t whole = feed::slabs_of(width, units) * feed::slab_of(width);

@@ -42,7 +42,7 @@ struct Matrices {
   float* bias;  // [units], b1 + W1 c
   int units;
 
-  __host__ __device__ static size_t bytes(int units) {
+  __host__ __device__ static constexpr size_t bytes(int units) {
     return sizeof(T) * (units * padded(kC) + kC * padded(units)) + sizeof(float) * units;
   }
   __device__ Matrices(unsigned char* memory, int of_units)

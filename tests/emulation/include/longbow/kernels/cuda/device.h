@@ -14,6 +14,10 @@ namespace longbow::kernels {
 
 using emulation::dynamic_memory;
 
+inline int most_dynamic_memory() {
+  return 227 << 10;
+}
+
 template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), dim3 blocks, dim3 threads, size_t bytes, void*,
             const Arguments&... arguments) {
