@@ -1,6 +1,7 @@
 # One test program per layer, longbow_<layer>_test, from tests/<layer>/*.cpp and tests/support/*.cpp; it links
 # that layer's objects and those below it. One ctest per *_test.cpp: its suites are read from the source.
-# What needs a GPU stands in *_cuda_test.cpp, is built with LONGBOW_CUDA only and carries the label cuda.
+# What needs a GPU stands in *_cuda_test.cpp, is built with LONGBOW_CUDA only and carries the label cuda; without it,
+# LongbowEmulation.cmake runs some of these tests.
 add_custom_target(longbow_tests)
 
 function(longbow_suites result file)

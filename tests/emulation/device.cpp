@@ -60,11 +60,13 @@ class Memory final : public c10::Allocator {
   }
 };
 Memory memory;
-// Memory of a CPU is given back to the system by the page otherwise, which takes a quarter of the
-// time.
-const bool keeps = mallopt(M_MMAP_THRESHOLD, 1 << 30) + mallopt(M_TRIM_THRESHOLD, INT_MAX) +
-                       mallopt(M_ARENA_MAX, 1) ==
-                   3;
+// The C library would give memory of a CPU back to the system after each use, and ask for it again.
+const bool keeps = [] {
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, INT_MAX);
+  mallopt(M_ARENA_MAX, 1);
+  return true;
+}();
 const bool allocates = (c10::SetAllocator(at::kCUDA, &memory), true);
 
 // One device with one stream.
