@@ -27,13 +27,15 @@ struct Features {
   const bool* keep;     // [B, tokens] or null
 };
 
+constexpr int64_t kNarrow = 32;  // channels of a head up to which there are kernels of their own
+
 struct FeatureShape {
   int64_t features = 0, depth = 0;  // R and D, padded; 0 = there is no kernel
   int64_t size() const { return features * (depth + 4); }
 };
 constexpr FeatureShape feature_shape(int64_t width, bool turned, int64_t depth) noexcept {
   if (width <= 0 || depth <= 0 || width % 8 != 0 || depth % 8 != 0) return {};
-  if (depth <= 32 && width <= 32) return {turned ? 64 : 32, 32};
+  if (depth <= kNarrow && width <= kNarrow) return {turned ? 2 * kNarrow : kNarrow, kNarrow};
   if (depth <= 64 && turned && width <= 64) return {128, 64};
   if (depth <= 64 && !turned && width <= 256)
     return {width <= 64 ? 64 : width <= 128 ? 128 : 256, 64};

@@ -6,12 +6,9 @@
 
 #include <array>
 
-#include "longbow/ops/affine.h"
 #include "longbow/ops/block_memory.h"
 #include "longbow/ops/differentiable.h"
-#include "longbow/ops/feed_forward_call.h"
 #include "longbow/ops/gradient.h"
-#include "longbow/ops/layer_norm.h"
 
 namespace longbow {
 namespace {
@@ -48,8 +45,8 @@ Tensor on_meta(const Tensor& x, at::TensorList weights, const Maybe& key, int64_
   check(x, feed_forward_layer(weights, key, site, rate, epsilon, curve));
   return at::empty_like(x, {}, at::MemoryFormat::Contiguous);
 }
-Gradients backward_on_meta(const Tensor&, const Tensor& x, at::TensorList weights, const Maybe&,
-                           int64_t, double, double, int64_t) {
+FeedForwardGradients backward_on_meta(const Tensor&, const Tensor& x, at::TensorList weights,
+                                      const Maybe&, int64_t, double, double, int64_t) {
   std::vector<Tensor> all;
   for (const auto& weight : weights) all.push_back(at::empty_like(weight));
   return {at::empty_like(x), all};
@@ -66,7 +63,8 @@ Tensor call(const Tensor& x, const FeedForwardLayer& layer) {
   return op.call(x, weights_of(layer), key_of(layer), static_cast<int64_t>(layer.drop.site),
                  layer.drop.rate, layer.epsilon, static_cast<int64_t>(layer.curve));
 }
-Gradients call_backward(const Tensor& dy, const Tensor& x, const FeedForwardLayer& layer) {
+FeedForwardGradients call_backward(const Tensor& dy, const Tensor& x,
+                                   const FeedForwardLayer& layer) {
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("longbow::feed_forward_backward", "")
                              .typed<decltype(backward_on_meta)>();
@@ -141,21 +139,6 @@ TORCH_LIBRARY_IMPL(longbow, Autograd, m) {
 
 }  // namespace
 
-FeedForwardLayer feed_forward_layer(at::TensorList weights, const Maybe& key, int64_t site,
-                                    double rate, double epsilon, int64_t curve) {
-  TORCH_CHECK(weights.size() == kWeights, "feed_forward: ", weights.size(), " weights, not ",
-              kWeights);
-  return {.norm_weight = weights[0],
-          .norm_bias = weights[1],
-          .up = weights[2],
-          .up_bias = weights[3],
-          .down = weights[4],
-          .down_bias = weights[5],
-          .curve = static_cast<Curve>(curve),
-          .epsilon = epsilon,
-          .drop = {rate, key.value_or(Tensor()), static_cast<uint64_t>(site)}};
-}
-
 Tensor feed_forward(const Tensor& x, const FeedForwardLayer& layer) {
   check(x, layer);
   return call(x, layer);
@@ -168,26 +151,6 @@ bool has_feed_forward_kernel(const Tensor& x, const FeedForwardLayer& layer) {
     if (!weight.defined() || weight.scalar_type() != type || !weight.is_cuda()) return false;
   const int64_t memory = kernels::feed_forward_memory(x.size(-1), layer.up.size(0));
   return memory > 0 && memory <= block_memory(x);
-}
-
-Tensor curved(const Tensor& x, Curve curve) {
-  switch (curve) {
-    case Curve::gelu:
-      return at::gelu(x);
-    case Curve::gelu_tanh:
-      return at::gelu(x, "tanh");
-    case Curve::silu:
-      return at::silu(x);
-    case Curve::relu:
-      return x.relu();
-  }
-  TORCH_INTERNAL_ASSERT(false);
-}
-
-Tensor feed_forward_formula(const Tensor& x, const FeedForwardLayer& layer) {
-  const auto normed = layer_norm(x, layer.norm_weight, layer.norm_bias, layer.epsilon);
-  const auto inner = curved(affine(normed, layer.up, layer.up_bias), layer.curve);
-  return add_dropped(x, affine(inner, layer.down, layer.down_bias), layer.drop);
 }
 
 }  // namespace longbow

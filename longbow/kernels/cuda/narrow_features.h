@@ -4,8 +4,6 @@
 
 namespace longbow::kernels {
 
-constexpr int64_t kNarrow = 32;  // channels
-
 void narrow_sums_cuda(const FeatureSums& task, void* stream) noexcept;
 void narrow_read_cuda(const FeatureRead& task, void* stream) noexcept;
 void narrow_gradient_cuda(const FeatureGradient& task, void* stream) noexcept;

@@ -9,7 +9,7 @@
 // tokens: the channels 4 g to 4 g + 3. Of these, channel 4 g + e is number 8 e + g of a tile.
 #ifdef __CUDACC__
 #include "longbow/kernels/cuda/feature_stage.h"
-#include "longbow/kernels/cuda/narrow_features.h"
+#include "longbow/kernels/feature_product.h"
 
 namespace longbow::kernels::narrow {
 

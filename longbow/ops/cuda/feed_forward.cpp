@@ -7,7 +7,6 @@
 #include <torch/library.h>
 
 #include "longbow/ops/cuda/rows.h"
-#include "longbow/ops/feed_forward_call.h"
 
 namespace longbow {
 namespace {
@@ -63,8 +62,9 @@ Tensor forward(const Tensor& x, at::TensorList weights, const Maybe& key, int64_
   return y;
 }
 
-Gradients backward(const Tensor& gradient, const Tensor& x, at::TensorList weights,
-                   const Maybe& key, int64_t site, double rate, double epsilon, int64_t curve) {
+FeedForwardGradients backward(const Tensor& gradient, const Tensor& x, at::TensorList weights,
+                              const Maybe& key, int64_t site, double rate, double epsilon,
+                              int64_t curve) {
   const c10::cuda::CUDAGuard guard(x.device());
   const Given given(x, feed_forward_layer(weights, key, site, rate, epsilon, curve));
   const auto task = given.task();
