@@ -1,5 +1,5 @@
-# The tests that need a GPU, on an emulated one (tests/emulation), for machines without: one program of all
-# *_cuda_test.cpp of some layers, which runs the CUDA kernels as C++ and LibTorch's device cuda:0 in host memory.
+# Tests that need a GPU, on an emulated one (tests/emulation), for machines without: their programs run the CUDA kernels
+# as C++, and LibTorch's device cuda:0 in host memory.
 if(LONGBOW_CUDA OR LONGBOW_SANITIZE OR NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   return()  # threads of a block are fibers, which are written for x86-64 and which sanitizers do not follow
 endif()

@@ -357,8 +357,9 @@ mechanisms: [softmax]
 TEST(ArenaCommand, TheLabelNamesTheSeedAndTheProgressKnowsAllCells) {
   const Workspace here;
   here.write("arena.yaml", kArena);
-  const auto outcome =
-      here.run({"arena", "arena.yaml", "--out", "out", "--seeds", "2", "--progress", "json"});
+  const auto outcome =  // so many steps that a cell takes a tenth of a second on any machine
+      here.run({"arena", "arena.yaml", "--out", "out", "--seeds", "2", "--progress", "json",
+                "--set", "common.train.max_steps=600"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(outcome.err.find("[4/4] local 4 on recall, seed 2: accuracy "), std::string::npos)
       << outcome.err;
