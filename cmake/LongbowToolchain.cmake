@@ -16,7 +16,8 @@ target_include_directories(longbow_flags INTERFACE $<BUILD_INTERFACE:${PROJECT_S
 
 # Kernels are compiled for several instruction sets and chosen when the program starts; the sanitizers
 # cannot run that early, so there the plain version alone is built. Only what is declared nowhere else may be
-# marked: clang 14 forgets the mark of a function that a header has declared.
+# marked: clang 14 forgets the mark of a function that a header has declared. Named by their instructions: a name like
+# arch=haswell is compared with the model of the processor, so that processors of other makers would run the default.
 if(LONGBOW_SANITIZE)
   string(REPLACE ";" "," sanitizers "${LONGBOW_SANITIZE}")
   target_compile_options(longbow_flags INTERFACE
@@ -27,7 +28,7 @@ if(LONGBOW_SANITIZE)
   endif()
   set(longbow_clones "")
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  set(longbow_clones "__attribute__((target_clones(\"default\",\"arch=haswell\",\"arch=skylake-avx512\")))")
+  set(longbow_clones "__attribute__((target_clones(\"default\",\"avx2\",\"avx512f\")))")
 endif()
 
 find_program(CCACHE_PROGRAM ccache)
