@@ -21,6 +21,16 @@ inline void expect_dropped(const at::Tensor& given, Tolerance tolerance) {
   const auto dy = given.detach() + 1;
   y.backward(dy);
   EXPECT_NEAR_TENSOR(x.grad().to(at::kDouble), dy.to(at::kDouble) * kept, tolerance);
+
+  // What is left of it, added to something else.
+  const auto y_in = given.detach().requires_grad_(), more = (given.detach() - 2).requires_grad_();
+  const auto sum = add_dropped(more, y_in, {kRate, key, 5});
+  EXPECT_EQ(sum.scalar_type(), x.scalar_type());
+  EXPECT_NEAR_TENSOR(sum.detach().to(at::kDouble),
+                     more.detach().to(at::kDouble) + given.to(at::kDouble) * kept, tolerance);
+  sum.backward(dy);
+  EXPECT_NEAR_TENSOR(y_in.grad().to(at::kDouble), dy.to(at::kDouble) * kept, tolerance);
+  EXPECT_NEAR_TENSOR(more.grad(), dy, kExact);
 }
 
 inline void expect_dropped_everywhere(at::Device device) {

@@ -63,7 +63,7 @@ TEST(FeedForwardCuda, IsTheSameEveryTime) {
   for (size_t i = 0; i < first.size(); ++i) EXPECT_NEAR_TENSOR(again[i], first[i], kExact);
 }
 
-TEST(FeedForwardCuda, KeepsOnlyItsInput) {
+TEST(FeedForwardCuda, HasKernelsForHalfTypesOfItsWidths) {
   const FedInputs in(10, 64, 128, at::kBFloat16);
   const auto x = in.x.to(at::TensorOptions(at::kBFloat16).device("cuda:0"));
   auto layer = in.layer(x.options(), kernels::Curve::gelu, 0);
