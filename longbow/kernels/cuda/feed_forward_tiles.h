@@ -33,7 +33,7 @@ __device__ inline float sum_of_token(float x) {
   return x;
 }
 
-// Both matrices in shared memory: `units` of the layer's units from `first` on, zeros behind the
+// Both matrices in shared memory: `units` of the layer's units from `first` on, zeros after the
 // last one.
 template <class T, int kC>
 struct Matrices {
@@ -80,7 +80,7 @@ struct Matrices {
 };
 
 // kRows tokens of a warp, normalised, into its rows of shared memory. read_part(row) are the eight
-// numbers of a thread, zeros behind the last token.
+// numbers of a thread, zeros after the last token.
 template <class T, int kC, int kRows, class F>
 __device__ __forceinline__ void stage_tokens(float epsilon, const F& read_part, T* rows,
                                              float* deviations = nullptr) {

@@ -158,9 +158,9 @@ class ResidualBlock : public BlockImpl {
       return at::cat({y, streams[1] + fed(y, context)}, -1);
     }
     auto y = x;
-    if (own_convolution_) y = behind(convolving_, y, context, convolve);
+    if (own_convolution_) y = after(convolving_, y, context, convolve);
     for (size_t i = 0; i < mixers_.size(); ++i)
-      y = behind(joints_[i], y, context, [&](const Tensor& t) { return mix(i, t); });
+      y = after(joints_[i], y, context, [&](const Tensor& t) { return mix(i, t); });
     if (!feed_forward_) return y;
     const auto& last = joints_.back();
     if (config_.residual == Residual::pre_norm)
@@ -168,9 +168,9 @@ class ResidualBlock : public BlockImpl {
     return summed(last, y, fed(y, context));
   }
 
-  // The stream behind a sub-layer.
+  // The stream after a sub-layer.
   template <class F>
-  Tensor behind(const Joint& joint, const Tensor& x, Context& context, const F& body) {
+  Tensor after(const Joint& joint, const Tensor& x, Context& context, const F& body) {
     if (config_.residual != Residual::pre_norm)
       return summed(joint, x, added(joint, x, context, body));
     const auto y = body(joint.norm ? (*joint.norm)(x) : x);
