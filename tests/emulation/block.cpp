@@ -55,6 +55,7 @@ struct Copy {
   void* to;
   const void* from;
   bool there;
+  unsigned bytes;
   unsigned group;
 };
 
@@ -207,9 +208,9 @@ void on_signal(int signal) {
 
 void arrive(const Copy& copy) {
   if (copy.there)
-    std::memcpy(copy.to, copy.from, 16);
+    std::memcpy(copy.to, copy.from, copy.bytes);
   else
-    std::memset(copy.to, 0, 16);
+    std::memset(copy.to, 0, copy.bytes);
 }
 
 }  // namespace
@@ -289,12 +290,12 @@ void check_warp(const Lanes& lanes) {
     if (fibers[i].named != fibers[0].named) fail("threads of a warp read different matrices");
 }
 
-void copy_later(void* to, const void* from, bool there) {
-  if (reinterpret_cast<uintptr_t>(to) % 16 != 0 ||
-      (there && reinterpret_cast<uintptr_t>(from) % 16 != 0))
-    fail("a copy of 16 bytes is not at a multiple of 16");
+void copy_later(void* to, const void* from, bool there, unsigned bytes) {
+  if (reinterpret_cast<uintptr_t>(to) % bytes != 0 ||
+      (there && reinterpret_cast<uintptr_t>(from) % bytes != 0))
+    fail("a copy is not at a multiple of its size");
   auto& own = *now.own;
-  own.copies.push_back({to, from, there, own.groups});
+  own.copies.push_back({to, from, there, bytes, own.groups});
   if (now.reversed) arrive(own.copies.back());
 }
 

@@ -78,8 +78,8 @@ Out executed(const In& in, Instruction instruction) {
 void name(const void* place);
 void check_warp(const Lanes& lanes);
 
-// 16 bytes, zeros if they are not `there`, that a thread does not see before it waits for them.
-void copy_later(void* to, const void* from, bool there);
+// Bytes, zeros if they are not `there`, that a thread does not see before it waits for them.
+void copy_later(void* to, const void* from, bool there, unsigned bytes);
 void end_group();
 void await_groups(unsigned pending);
 

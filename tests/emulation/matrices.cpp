@@ -61,6 +61,24 @@ LONGBOW_CLONES void run_bfloat16(const Lanes& lanes) {
 LONGBOW_CLONES void run_half(const Lanes& lanes) {
   multiply<of_half>(lanes);
 }
+LONGBOW_CLONES void run_tf32(const Lanes& lanes) {
+  const auto widen = [](uint32_t bits) { return std::bit_cast<float>(bits & 0xffffe000u); };
+  float right[8][8], left[16][8];
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const auto& given = lanes.given<Factors>(lane);
+    const int g = lane / 4, t = lane % 4;
+    for (int i = 0; i < 2; ++i) right[t + i * 4][g] = widen(given.b[i]);
+    for (int i = 0; i < 4; ++i) left[g + i % 2 * 8][t + i / 2 * 4] = widen(given.a[i]);
+  }
+  float product[16][8] = {};
+  for (int m = 0; m < 16; ++m)
+    for (int k = 0; k < 8; ++k)
+      for (int n = 0; n < 8; ++n) product[m][n] += left[m][k] * right[k][n];
+  for (int lane = 0; lane < kLanes; ++lane) {
+    float* const c = lanes.given<Factors>(lane).c;
+    for (int i = 0; i < 4; ++i) c[i] += product[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2];
+  }
+}
 
 }  // namespace
 
@@ -72,6 +90,11 @@ void multiply_bfloat16(const Lanes& lanes) {
 void multiply_half(const Lanes& lanes) {
   check_warp(lanes);
   run_half(lanes);
+}
+
+void multiply_tf32(const Lanes& lanes) {
+  check_warp(lanes);
+  run_tf32(lanes);
 }
 
 }  // namespace longbow::emulation

@@ -2,6 +2,7 @@
 // up stays in registers. Parts of the tokens are joined in a fixed order.
 #include "longbow/kernels/channel_mean.h"
 #include "longbow/kernels/cuda/device.h"
+#include "longbow/kernels/exponent.h"
 
 namespace longbow::kernels {
 namespace {
@@ -9,7 +10,7 @@ namespace {
 constexpr int kPack = 8, kLanes = 32, kRows = 8;  // a block: 32 x 8 threads
 constexpr int kColumns = kPack * kLanes;          // channels of a block
 constexpr int kTokensPerThread = 8;               // in the backward pass
-constexpr float kLowest = -3.4e38f, kLog2e = 1.4426950408889634f;
+constexpr float kLowest = -3.4e38f;
 
 template <class T>
 struct alignas(16) Pack {
@@ -38,7 +39,7 @@ __device__ void load_keys(float (&to)[kPack], const T* row, int64_t channel, int
 }
 
 __device__ float power(float x) {
-  return exp2f(kLog2e * x);
+  return exp2f(kLog2E * x);
 }
 
 template <class T>

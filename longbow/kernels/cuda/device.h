@@ -18,6 +18,13 @@ __device__ inline unsigned char* dynamic_memory() {
   return shared;
 }
 
+// The same number, but unknown to the compiler: what follows from it is not formed before a loop
+// and kept in registers that the loop needs.
+__device__ inline int recomputed(int x) {
+  asm volatile("" : "+r"(x));
+  return x;
+}
+
 inline int most_dynamic_memory() {
   int device = 0, bytes = 0;
   cudaGetDevice(&device);
@@ -84,10 +91,27 @@ __device__ inline void multiply(C& c, const A& a, const B& b) {
           "r"(b.part[1]));
 }
 
+// C += A B for tiles A [16, 8] and B [8, 8] of TF32: float32 of which the lower 13 bits are not
+// read. A holds (g, t), (g + 8, t), (g, t + 4), (g + 8, t + 4), B (t, g), (t + 4, g).
+__device__ inline void multiply_tf32(C& c, const A& a, const B& b) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, {%0, %1, %2, %3};\n"
+      : "+f"(c.part[0]), "+f"(c.part[1]), "+f"(c.part[2]), "+f"(c.part[3])
+      : "r"(a.part[0]), "r"(a.part[1]), "r"(a.part[2]), "r"(a.part[3]), "r"(b.part[0]),
+        "r"(b.part[1]));
+}
+
 // 2^x; 0 for -infinity and where the result would be denormal.
 __device__ inline float power_of_two(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;\n" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// 1 / x; 0 for infinity and where the result would be denormal.
+__device__ inline float inverse(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;\n" : "=f"(y) : "f"(x));
   return y;
 }
 
@@ -96,6 +120,12 @@ __device__ inline float power_of_two(float x) {
 __device__ inline void copy_async(void* to, const void* from, bool there) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(shared_address(to)),
                "l"(from), "r"(there ? 16 : 0)
+               : "memory");
+}
+// The same for 4 bytes.
+__device__ inline void copy_word_async(void* to, const void* from, bool there) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;\n" ::"r"(shared_address(to)),
+               "l"(from), "r"(there ? 4 : 0)
                : "memory");
 }
 __device__ inline void commit_copies() {

@@ -5,7 +5,9 @@
 // so tokens are kept as n alone, and the gradients of all four follow from those of W1 diag(w) and
 // of the bias.
 #ifdef __CUDACC__
+#include "longbow/kernels/cuda/curves.h"
 #include "longbow/kernels/cuda/eight.h"
+#include "longbow/kernels/cuda/sigmoid.h"
 #include "longbow/kernels/feed_forward.h"
 #include "longbow/kernels/philox_rounds.h"
 
@@ -142,29 +144,8 @@ __device__ inline Eight read_wide(const float* from) {
   return {{a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w}};
 }
 
-// f and its derivative. 1 / y is the square of y's inverse root, which needs no division.
-struct Point {
-  float value, slope;
-};
-__device__ inline float inverse_of(float positive) {
-  const float root = rsqrtf(positive);
-  return root * root;
-}
-// u Phi(u); Phi's tail by Abramowitz and Stegun 7.1.26, within 7.5e-8.
-__device__ inline Point gelu(float u) {
-  constexpr float kLog2E = 1.4426950409f;
-  const float bell = mma::power_of_two(-0.5f * kLog2E * u * u),
-              t = inverse_of(1 + 0.2316418880f * fabsf(u));
-  const float tail =
-      bell * t *
-      (0.127414796f +
-       t * (-0.142248368f + t * (0.7107068705f + t * (-0.7265760135f + t * 0.5307027145f))));
-  const float share = u < 0 ? tail : 1 - tail;
-  return {u * share, share + u * bell * 0.3989422804f};
-}
-__device__ inline float sigmoid(float x) {
-  return inverse_of(1 + mma::power_of_two(-1.4426950409f * x));
-}
+using curves::gelu, curves::Point;
+
 __device__ inline Point gelu_tanh(float u) {
   constexpr float kFactor = 2 * 0.7978845608f, kCube = 0.044715f;
   const float share = sigmoid(kFactor * u * (1 + kCube * u * u));

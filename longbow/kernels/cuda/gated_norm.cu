@@ -2,6 +2,7 @@
 #include "longbow/kernels/gated_norm.h"
 
 #include "longbow/kernels/cuda/feature_tiles.h"
+#include "longbow/kernels/cuda/sigmoid.h"
 
 namespace longbow::kernels {
 namespace {
@@ -43,39 +44,49 @@ struct Eight {
 template <int L>
 struct Walk {
   static constexpr int kRows = kThreads / L;
-  int64_t row, channel;
+  int64_t row, token, token_step;
+  int64_t channel;
+  int head, heads, head_step;
   bool wanted;
 
   __device__ explicit Walk(const GatedNorm& task)
       : row(blockIdx.x * int64_t{kRows} + static_cast<int>(threadIdx.x) / L),
+        token(row / task.heads),
+        token_step(step() / task.heads),
         channel(static_cast<int>(threadIdx.x) % L * 8),
+        head(static_cast<int>(row % task.heads)),
+        heads(static_cast<int>(task.heads)),
+        head_step(static_cast<int>(step() % task.heads)),
         wanted(channel < task.width) {}
-  __device__ int64_t step() const { return gridDim.x * int64_t{kRows}; }
+  __device__ static int64_t step() { return gridDim.x * int64_t{kRows}; }
   __device__ static int64_t count(const GatedNorm& task) { return task.tokens * task.heads; }
   // All threads of a warp stay together, with or without a row.
   __device__ int64_t rounds(const GatedNorm& task) const {
     return (count(task) - blockIdx.x * int64_t{kRows} + step() - 1) / step();
   }
+  // To the next row, without a division.
+  __device__ void move() {
+    row += step();
+    token += token_step;
+    head += head_step;
+    if (head >= heads) head -= heads, ++token;
+  }
   // Where they stand among tokens that are so far apart.
-  __device__ int64_t place(const GatedNorm& task, int64_t token) const {
-    return row / task.heads * token + row % task.heads * task.width + channel;
+  __device__ int64_t place(const GatedNorm& task, int64_t stride) const {
+    return token * stride + head * task.width + channel;
   }
 };
 
-// x / sqrt(mean x^2 + epsilon), and the factor.
+// x / sqrt(mean x^2 + epsilon), and the factor; `share` is 1 / width.
 template <int L>
-__device__ float normed(Eight& x, const GatedNorm& task) {
+__device__ float normed(Eight& x, const GatedNorm& task, float share) {
   float sum = 0;
 #pragma unroll
   for (const float number : x.x) sum += number * number;
-  const float factor = rsqrtf(over_row<L>(sum) / static_cast<float>(task.width) + task.epsilon);
+  const float factor = rsqrtf(over_row<L>(sum) * share + task.epsilon);
 #pragma unroll
   for (float& number : x.x) number *= factor;
   return factor;
-}
-
-__device__ inline float sigmoid(float x) {
-  return 1 / (1 + __expf(-x));
 }
 
 __device__ inline Eight weights_of(const GatedNorm& task, int64_t channel, bool wanted) {
@@ -90,19 +101,21 @@ __global__ void __launch_bounds__(kThreads) forward(GatedNorm task) {
   Walk<L> at(task);
   const Eight weight = weights_of(task, at.channel, at.wanted);
   const int64_t rounds = at.rounds(task);
-  for (int64_t i = 0; i < rounds; ++i, at.row += at.step()) {
+  const bool gated = task.gate;
+  const float share = 1 / static_cast<float>(task.width);
+  for (int64_t i = 0; i < rounds; ++i, at.move()) {
     const bool there = at.wanted && at.row < at.count(task);
     const int64_t place = at.row * task.width + at.channel;
     Eight y(task.x, at.place(task, task.x_token), there),
         other(task.other, at.place(task, task.other_token), there && task.other);
     const Eight gate(task.gate, at.place(task, task.gate_token), there && task.gate);
-    normed<L>(y, task);
-    normed<L>(other, task);
+    normed<L>(y, task, share);
+    normed<L>(other, task, share);
     if (!there) continue;
 #pragma unroll
     for (int e = 0; e < 8; ++e) {
-      y.x[e] = (y.x[e] + other.x[e]) * weight.x[e];
-      if (task.gate) y.x[e] *= gate.x[e] * sigmoid(gate.x[e]);
+      const float silu = gate.x[e] * sigmoid(gate.x[e]);
+      y.x[e] = (y.x[e] + other.x[e]) * weight.x[e] * (gated ? silu : 1);
     }
     y.store(task.y, place);
   }
@@ -110,12 +123,12 @@ __global__ void __launch_bounds__(kThreads) forward(GatedNorm task) {
 
 // The gradient of a part from that of its norm: factor (d - n mean(d n)).
 template <int L>
-__device__ void put_gradient(const Eight& n, float factor, const Eight& d, const GatedNorm& task,
-                             void* to, int64_t place, bool there) {
+__device__ void put_gradient(const Eight& n, float factor, const Eight& d, float share, void* to,
+                             int64_t place, bool there) {
   float sum = 0;
 #pragma unroll
   for (int e = 0; e < 8; ++e) sum += d.x[e] * n.x[e];
-  const float mean = over_row<L>(sum) / static_cast<float>(task.width);
+  const float mean = over_row<L>(sum) * share;
   if (!there) return;
   Eight dx;
 #pragma unroll
@@ -124,33 +137,35 @@ __device__ void put_gradient(const Eight& n, float factor, const Eight& d, const
 }
 
 template <int L>
-__global__ void __launch_bounds__(kThreads) backward(GatedNormBackward given) {
+__global__ void __launch_bounds__(kThreads, 3) backward(GatedNormBackward given) {
   unsigned char* const shared = dynamic_memory();
   const auto& task = given.past;
   Walk<L> at(task);
   const Eight weight = weights_of(task, at.channel, at.wanted);
   Eight dweight;
   const int64_t rounds = at.rounds(task);
-  for (int64_t i = 0; i < rounds; ++i, at.row += at.step()) {
+  const bool gated = task.gate;
+  const float share = 1 / static_cast<float>(task.width);
+  for (int64_t i = 0; i < rounds; ++i, at.move()) {
     const bool there = at.wanted && at.row < at.count(task);
     const int64_t place = at.row * task.width + at.channel;
     Eight x(task.x, at.place(task, task.x_token), there),
         other(task.other, at.place(task, task.other_token), there && task.other),
         d(given.dy, place, there);
     const Eight gate(task.gate, at.place(task, task.gate_token), there && task.gate);
-    const float factor = normed<L>(x, task), other_factor = normed<L>(other, task);
+    const float factor = normed<L>(x, task, share), other_factor = normed<L>(other, task, share);
     Eight dgate;
 #pragma unroll
     for (int e = 0; e < 8; ++e) {
-      const float s = task.gate ? sigmoid(gate.x[e]) : 1, silu = task.gate ? gate.x[e] * s : 1,
+      const float s = sigmoid(gate.x[e]), silu = gated ? gate.x[e] * s : 1,
                   both = x.x[e] + other.x[e];
       dgate.x[e] = d.x[e] * both * weight.x[e] * s * (1 + gate.x[e] * (1 - s));
       dweight.x[e] += d.x[e] * both * silu;
       d.x[e] *= silu * weight.x[e];
     }
-    if (task.gate && there) dgate.store(given.dgate, place);
-    put_gradient<L>(x, factor, d, task, given.dx, place, there);
-    if (task.other) put_gradient<L>(other, other_factor, d, task, given.dother, place, there);
+    if (gated && there) dgate.store(given.dgate, place);
+    put_gradient<L>(x, factor, d, share, given.dx, place, there);
+    if (task.other) put_gradient<L>(other, other_factor, d, share, given.dother, place, there);
   }
   auto* sums = reinterpret_cast<float*>(shared);  // [rows of a block, 8 L]
   const int thread = static_cast<int>(threadIdx.x);

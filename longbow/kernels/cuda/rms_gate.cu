@@ -5,6 +5,7 @@
 // where s is 1 without a gate. A warp adds the last two up over its rows, a thread block over its
 // warps, in one order.
 #include "longbow/kernels/cuda/device.h"
+#include "longbow/kernels/cuda/sigmoid.h"
 #include "longbow/kernels/rms_gate.h"
 
 namespace longbow::kernels {
@@ -69,7 +70,7 @@ __device__ __forceinline__ float inverse_root(Row<kPacks>& x, const RmsGate& tas
 }
 
 __device__ __forceinline__ float opened(const RmsGate& task, float gate, float x) {
-  return task.gate ? 1 / (1 + __expf(-gate * x)) : 1;
+  return task.gate ? sigmoid(gate * x) : 1;
 }
 
 template <class T, int kPacks>

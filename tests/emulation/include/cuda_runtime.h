@@ -45,6 +45,9 @@ using std::min;
 inline float rsqrtf(float x) {
   return 1 / std::sqrt(x);
 }
+inline float __fmul_rn(float x, float y) {
+  return x * y;
+}
 inline float __expf(float x) {
   return std::exp(x);
 }
@@ -71,6 +74,18 @@ template <class T>
 T atomicAdd(T* to, T x) {
   const T before = *to;
   *to += x;
+  return before;
+}
+template <class T>
+T atomicOr(T* to, T x) {
+  const T before = *to;
+  *to |= x;
+  return before;
+}
+template <class T>
+T atomicMin(T* to, T x) {
+  const T before = *to;
+  *to = min(before, x);
   return before;
 }
 

@@ -14,6 +14,10 @@ namespace longbow::kernels {
 
 using emulation::dynamic_memory;
 
+inline int recomputed(int x) {
+  return x;
+}
+
 inline int most_dynamic_memory() {
   return 227 << 10;
 }
@@ -58,13 +62,26 @@ void multiply(C& c, const A& a, const B& b) {
   emulation::execute(0xffffffffu, &factors, nullptr, instruction);
 }
 
+inline void multiply_tf32(C& c, const A& a, const B& b) {
+  const emulation::Factors factors = {a.part, b.part, c.part};
+  emulation::execute(0xffffffffu, &factors, nullptr, emulation::multiply_tf32);
+}
+
 inline float power_of_two(float x) {
   const float y = std::exp2(x);
   return y < 0x1p-126f ? 0 : y;
 }
 
+inline float inverse(float x) {
+  const float y = 1 / x;
+  return std::fabs(y) < 0x1p-126f ? 0 : y;
+}
+
 inline void copy_async(void* to, const void* from, bool there) {
-  emulation::copy_later(to, from, there);
+  emulation::copy_later(to, from, there, 16);
+}
+inline void copy_word_async(void* to, const void* from, bool there) {
+  emulation::copy_later(to, from, there, 4);
 }
 inline void commit_copies() {
   emulation::end_group();
