@@ -1,5 +1,6 @@
 #include "longbow/ops/differentiable.h"
 
+#include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
@@ -29,13 +30,25 @@ struct Differentiable::InGraph : torch::autograd::Function<InGraph> {
     size_t next = 0;
     for (size_t i = 0; i < inputs.size(); ++i)
       if (function->defined_[i]) inputs[i] = defined[next++];
-    return function->forward(inputs);
+    context->set_materialize_grads(false);  // LibTorch's zeros are also those of constants
+    const auto outputs = function->forward(inputs);
+    for (const auto& y : outputs) {
+      const bool constant = std::ranges::any_of(
+          function->constants_, [&](const Tensor& other) { return other.is_same(y); });
+      function->outputs_.push_back({!constant, y.sizes().vec(), y.options()});
+    }
+    function->constants_.clear();
+    return outputs;
   }
 
   static TensorVector backward(AutogradContext* context, const TensorVector& gradients) {
     const auto held =
         c10::static_intrusive_pointer_cast<Held>(context->saved_data.at("function").toCapsule());
-    const auto found = held->function->backward(gradients);
+    auto given = gradients;
+    for (size_t i = 0; i < given.size(); ++i)
+      if (const auto& y = held->function->outputs_[i]; y.has_gradient && !given[i].defined())
+        given[i] = at::zeros(y.sizes, y.options);
+    const auto found = held->function->backward(given);
     const auto& defined = held->function->defined_;
     TORCH_CHECK(found.size() == defined.size(), "a gradient of ", defined.size(),
                 " inputs returned ", found.size());
@@ -51,6 +64,7 @@ void Differentiable::save(TensorVector tensors) {
 }
 
 void Differentiable::no_gradient_of(const TensorVector& outputs) {
+  constants_ = outputs;
   context_->mark_non_differentiable(outputs);
 }
 

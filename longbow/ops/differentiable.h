@@ -27,7 +27,8 @@ class Differentiable {
   // The outputs; nothing is recorded on the way. Inputs may be undefined.
   virtual TensorVector forward(const TensorVector& inputs) = 0;
   // For each input its gradient, or an undefined tensor; an output that nobody used has a gradient
-  // of zeros. What is computed here is recorded where a second derivative is asked for.
+  // of zeros, one without a gradient an undefined tensor. What is computed here is recorded where a
+  // second derivative is asked for.
   virtual TensorVector backward(const TensorVector& gradients) = 0;
 
  protected:
@@ -43,8 +44,16 @@ class Differentiable {
   struct InGraph;
   friend TensorVector applied(const std::shared_ptr<Differentiable>& function,
                               const TensorVector& inputs);
+  // What the zeros in place of its gradient are like.
+  struct Output {
+    bool has_gradient;
+    std::vector<int64_t> sizes;
+    at::TensorOptions options;
+  };
   torch::autograd::AutogradContext* context_ = nullptr;  // that of the node, once applied
   std::vector<bool> defined_;                            // of each input
+  TensorVector constants_;                               // outputs without a gradient
+  std::vector<Output> outputs_;
 };
 
 // The outputs, with the function in their graph where an input asks for a gradient.

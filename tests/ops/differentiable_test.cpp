@@ -78,6 +78,32 @@ TEST(Differentiable, AnInputMayBeAbsent) {
   EXPECT_EQ(wanted, std::vector<bool>({false, false, true}));
 }
 
+// a, 2 a and a constant.
+struct Several : Differentiable {
+  explicit Several(TensorVector* note) : seen(note) {}
+  TensorVector forward(const TensorVector& inputs) override {
+    const auto constant = inputs[0].sum();
+    no_gradient_of({constant});
+    return {inputs[0] * 1, inputs[0].to(at::kFloat) * 2, constant};
+  }
+  TensorVector backward(const TensorVector& gradients) override {
+    *seen = gradients;
+    return {gradients[0] + 2 * gradients[1]};
+  }
+  TensorVector* seen;
+};
+
+TEST(Differentiable, AnUnusedOutputHasAGradientOfZerosAndAConstantNone) {
+  const auto a = leaf(1);
+  TensorVector seen;
+  const auto y = applied<Several>({a}, &seen);
+  EXPECT_NEAR_TENSOR(torch::autograd::grad({y[0].sum()}, {a})[0], at::ones_like(a), kExact);
+  ASSERT_EQ(seen.size(), 3u);
+  EXPECT_NEAR_TENSOR(seen[1], at::zeros({3}, at::kFloat), kExact);
+  EXPECT_EQ(seen[1].scalar_type(), at::kFloat);
+  EXPECT_FALSE(seen[2].defined());
+}
+
 TEST(Differentiable, ASecondDerivativeIsRecorded) {
   const auto a = leaf(1), b = leaf(2);
   std::vector<bool> wanted;
