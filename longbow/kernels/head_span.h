@@ -6,10 +6,11 @@
 
 namespace longbow::kernels {
 
-// Tokens of a thread block, a multiple of 64: as many as keep a large GPU busy.
-inline int64_t head_span(int64_t heads, int64_t tokens) {
-  constexpr int64_t kBusy = 528, kTile = 64;  // four thread blocks for each multiprocessor
-  const int64_t tiles = (tokens + kTile - 1) / kTile, wanted = (kBusy + heads - 1) / heads;
+// Tokens of a thread block, a multiple of 64: as many as keep a large GPU busy, by four thread
+// blocks for each multiprocessor.
+inline int64_t head_span(int64_t heads, int64_t tokens, int64_t busy = 528) {
+  constexpr int64_t kTile = 64;
+  const int64_t tiles = (tokens + kTile - 1) / kTile, wanted = (busy + heads - 1) / heads;
   const int64_t spans = wanted < tiles ? wanted : tiles;
   return spans > 1 ? (tiles + spans - 1) / spans * kTile : tiles * kTile;
 }

@@ -13,7 +13,8 @@ struct JoinSoftmax {
   int64_t batch, heads, tokens, width;  // a multiple of 8 up to 256
   int64_t other_tokens, spread;         // rows of b: row i of a meets row i / spread
   HeadRows a, b;
-  const float *log_a, *log_b;  // [B, H, tokens], [B, H, other_tokens]
+  const float *log_a, *log_b;          // [B, H, tokens], [B, H, other_tokens]
+  int64_t log_a_stride, log_b_stride;  // from head to head, and from the last one to the next batch
   HeadResults out;
   float* log_sum;  // [B, H, tokens]
 };

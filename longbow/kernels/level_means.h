@@ -30,6 +30,18 @@ struct LevelMeansBackward {
   HeadResults dx;
 };
 
+// The first tokens instead of the means, and back.
+struct LevelStarts {
+  Element type;
+  int64_t batch, heads, tokens, width;  // as above
+  int levels;
+  int64_t rows[LevelMeans::kMostLevels];
+  HeadRows from;   // tokens; or gradients of all rows
+  HeadResults to;  // all rows; or gradients of tokens
+};
+
+void level_starts_cuda(const LevelStarts& task, void* stream) noexcept;
+void level_starts_backward_cuda(const LevelStarts& task, void* stream) noexcept;
 void level_means_cuda(const LevelMeans& task, void* stream) noexcept;
 void level_means_backward_cuda(const LevelMeansBackward& task, void* stream) noexcept;
 

@@ -1,6 +1,7 @@
 #pragma once
-// Work on many short rows of numbers without gaps. A row is read 16 bytes at a time by up to 32
-// threads, which keep it in registers; numbers are of one type and sums are in float32.
+// Work on many short rows of numbers. A row is read 16 bytes at a time by up to 32 threads, which
+// keep it in registers; numbers are of one type and sums are in float32. Rows that are read stand a
+// stride apart, counted in numbers, that keeps them at multiples of 16 bytes; results have no gaps.
 #include <cstdint>
 
 #include "longbow/kernels/element.h"
@@ -16,8 +17,8 @@ struct LayerNorm {
   Element type;
   const void *x, *weight, *bias;
   void* y;
-  float *mean, *rstd;  // [rows]
-  int64_t rows, width;
+  float *mean, *rstd;           // [rows]
+  int64_t rows, width, stride;  // of x
   double epsilon;
 };
 
@@ -29,6 +30,7 @@ struct LayerNormBackward {
   void* dx;
   float* sums;  // [parts, 2, width]: of dweight, of dbias
   int64_t rows, width, parts;
+  int64_t stride, dy_stride;  // of x and dy
 };
 
 struct RowSum {
@@ -36,6 +38,7 @@ struct RowSum {
   const void* x;
   float* sums;  // [parts, width]
   int64_t rows, width, parts;
+  int64_t stride;  // from a row to the next, a multiple of 16 bytes
 };
 
 void layer_norm_cuda(const LayerNorm& task, void* stream) noexcept;

@@ -19,11 +19,27 @@ Tensor empty_rows(const Tensor& like, int64_t width) {
 }
 
 BesideRows empty_beside(const Tensor& q, const Tensor& k, const Tensor& v) {
-  if (q.sizes() != k.sizes() || q.sizes() != v.sizes())
+  const auto fits = [&](const Tensor& x) {
+    return x.sizes().slice(0, 3) == q.sizes().slice(0, 3) && x.size(3) % 8 == 0;
+  };
+  if (!fits(q) || !fits(k) || !fits(v))
     return {empty_rows(q, q.size(3)), empty_rows(k, k.size(3)), empty_rows(v, v.size(3))};
-  const auto all = at::empty({q.size(0), q.size(2), 3, q.size(1), q.size(3)}, q.options())
-                       .transpose(1, 3);  // [B, H, 3, N, D]
-  return {all.select(2, 0), all.select(2, 1), all.select(2, 2)};
+  const int64_t h = q.size(1);
+  const auto all =
+      at::empty({q.size(0), q.size(2), h * (q.size(3) + k.size(3) + v.size(3))}, q.options());
+  int64_t first = 0;
+  const auto next = [&](const Tensor& x) {
+    const auto part = all.narrow(2, first, h * x.size(3));
+    first += part.size(2);
+    return part.unflatten(2, {h, x.size(3)}).transpose(1, 2);
+  };
+  const auto dq = next(q), dk = next(k), dv = next(v);
+  return {dq, dk, dv};
+}
+
+BesideRows empty_as(const Tensor& q, const Tensor& k, const Tensor& v) {
+  if (k.is_alias_of(q) && v.is_alias_of(q)) return empty_beside(q, k, v);
+  return {empty_rows(q, q.size(3)), empty_rows(k, k.size(3)), empty_rows(v, v.size(3))};
 }
 
 kernels::HeadRows rows_of(const Tensor& x) {

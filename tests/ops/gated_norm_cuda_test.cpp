@@ -50,5 +50,15 @@ TEST(GatedNormCuda, IsTheFormulaForAllShapes) {
         }
 }
 
+TEST(GatedNormCuda, TokensBesideADimensionOfOneMayHaveGaps) {
+  const auto options = at::TensorOptions("cuda:0").dtype(at::kBFloat16);
+  const auto x = random_normal({3, 9, 16}, 1).to(options).unsqueeze(1).narrow(2, 0, 5),
+             weight = random_normal({16}, 2).to(options);
+  const auto normed = [&](const Tensor& rows) {
+    return gated_norm(rows, {}, {}, weight, 1e-5).cpu();
+  };
+  EXPECT_TRUE(at::equal(normed(x), normed(x.contiguous())));
+}
+
 }  // namespace
 }  // namespace longbow

@@ -55,5 +55,31 @@ TEST(JoinSoftmaxCuda, IsTheFormulaForAllWidthsAndTypes) {
       }
 }
 
+TEST(JoinSoftmaxCuda, ReadsPartsOfLongerSums) {
+  const at::Device device("cuda:0");
+  const auto rows = [&](uint64_t seed) {
+    return random_normal({2, 3, 50, 16}, seed).to(device, at::kBFloat16);
+  };
+  const auto sums = [&](uint64_t seed) {
+    return random_normal({2, 3, 50, 1}, seed).to(device, at::kFloat);
+  };
+  const auto found = [&](bool whole) {
+    const auto some = [&](const Tensor& x, int64_t first, int64_t count) {
+      const auto part = x.narrow(2, first, count);
+      return (whole ? part.contiguous() : part).detach().requires_grad_();
+    };
+    const std::vector<Tensor> leaves = {some(rows(1), 7, 20), some(sums(2), 7, 20),
+                                        some(rows(3), 30, 11), some(sums(4), 30, 11)};
+    const auto y = join_softmax({leaves[0], leaves[1]}, {leaves[2], leaves[3]}, 2);
+    auto all = torch::autograd::grad({y.out, y.log_sum}, leaves,
+                                     {rows(5).narrow(2, 0, 20), sums(6).narrow(2, 0, 20)});
+    all.push_back(y.out.detach());
+    all.push_back(y.log_sum.detach());
+    return all;
+  };
+  const auto got = found(false), want = found(true);
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(got[i].equal(want[i])) << i;
+}
+
 }  // namespace
 }  // namespace longbow

@@ -56,6 +56,21 @@ TEST(LayerNormCuda, TakesRowsWithGapsAndOddAddresses) {
                        at::layer_norm(x, {64}, weight, bias, 1e-5).cpu(), (Tolerance{1e-5, 1e-5}));
 }
 
+TEST(LayerNormCuda, ReadsRowsAndGradientsThatStandApart) {
+  const auto all = random_normal({2, 9, 192}, 1).to(at::kFloat).cuda(),
+             slopes = random_normal({2, 9, 256}, 2).to(at::kFloat).cuda();
+  const auto found = [&](bool apart) {
+    const auto as = [&](const at::Tensor& x) { return apart ? x : x.contiguous(); };
+    const auto x = as(all.narrow(2, 64, 64)).detach().requires_grad_(),
+               weight = at::ones({64}, all.options()).requires_grad_(),
+               bias = at::zeros({64}, all.options()).requires_grad_();
+    return torch::autograd::grad({layer_norm(x, weight, bias, 1e-5)}, {x, weight, bias},
+                                 {as(slopes.narrow(2, 128, 64))});
+  };
+  const auto got = found(true), want = found(false);
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(got[i].equal(want[i])) << i;
+}
+
 TEST(LayerNormCuda, HasASecondDerivative) {
   const NormInputs in(3, 8);
   const auto second = [&](const at::TensorOptions& options, const auto& norm) {

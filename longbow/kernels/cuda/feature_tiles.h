@@ -133,6 +133,26 @@ __device__ inline void write_rows(const Number* tile, const HeadRows& to, int64_
   }
 }
 
+// The same, added to what is there.
+template <int W>
+__device__ inline void add_rows(const Number* tile, const HeadRows& to, int64_t first, int64_t end,
+                                int64_t width) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  __syncwarp();
+#pragma unroll
+  for (int i = lane; i < 16 * W / 8; i += 32) {
+    const int row = i / (W / 8), channel = i % (W / 8) * 8;
+    if (first + row >= end || channel >= width) continue;
+    auto* const place = reinterpret_cast<uint4*>(to.data + (first + row) * to.stride + channel);
+    float sum[8], more[8];
+    spread(*place, sum);
+    spread(*reinterpret_cast<const uint4*>(tile + row * mma::padded(W) + channel), more);
+#pragma unroll
+    for (int e = 0; e < 8; ++e) sum[e] += more[e];
+    *place = packed(sum);
+  }
+}
+
 // The numbers of a product, [16, W], to the rows of a tile.
 template <int W>
 __device__ inline void put_product(Number* tile, const mma::C (&c)[W / 8], float upper,

@@ -26,9 +26,9 @@ struct Place {
     column = static_cast<int>(threadIdx.x) % lanes * 8;
     there = batch < task.batch && column < task.width;
   }
-  // The place of a token in [B, H, tokens].
-  __device__ int64_t sum(const JoinSoftmax& task, int64_t tokens, int64_t one) const {
-    return (batch * task.heads + head) * tokens + one;
+  // The place of a token in [B, H, tokens], whose heads stand a stride apart.
+  __device__ int64_t sum(const JoinSoftmax& task, int64_t stride, int64_t one) const {
+    return (batch * task.heads + head) * stride + one;
   }
   template <class T>
   __device__ const T* in(const HeadRows& x, int64_t one) const {
@@ -71,7 +71,8 @@ __global__ void __launch_bounds__(kThreads) join(JoinSoftmax task, int lanes) {
   if (!place.there) return;
   const int64_t token = place.token, other = token / task.spread;
   const int64_t sum = place.sum(task, task.tokens, token);
-  const Shares share(task.log_a[sum], task.log_b[place.sum(task, task.other_tokens, other)]);
+  const Shares share(task.log_a[place.sum(task, task.log_a_stride, token)],
+                     task.log_b[place.sum(task, task.log_b_stride, other)]);
   const auto a = read(place.in<T>(task.a, token)), b = read(place.in<T>(task.b, other));
   Eight y;
 #pragma unroll
@@ -89,7 +90,7 @@ __global__ void __launch_bounds__(kThreads) join_backward(JoinSoftmaxBackward al
   float log_b = -INFINITY, dlog_b = 0;
   Eight b = {}, db = {};
   if (place.there) {
-    log_b = task.log_b[other_sum];
+    log_b = task.log_b[place.sum(task, task.log_b_stride, other)];
     b = read(place.in<T>(task.b, other));
   }
   for (int64_t token = other * task.spread; token < (other + 1) * task.spread; ++token) {
@@ -98,7 +99,7 @@ __global__ void __launch_bounds__(kThreads) join_backward(JoinSoftmaxBackward al
     float of_a = 0, of_b = 0;  // dout with each part
     Shares share(-INFINITY, -INFINITY);
     if (there) {
-      share = Shares(task.log_a[sum], log_b);
+      share = Shares(task.log_a[place.sum(task, task.log_a_stride, token)], log_b);
       const auto a = read(place.in<T>(task.a, token)), g = read(place.in<T>(all.dout, token));
       Eight da;
 #pragma unroll

@@ -18,7 +18,8 @@ struct Place {
   int column;
   bool there;
 
-  __device__ Place(const LevelMeans& task, int64_t chunks, int lanes) {
+  template <class Task>
+  __device__ Place(const Task& task, int64_t chunks, int lanes) {
     const int64_t group = (blockIdx.x * int64_t{kThreads} + threadIdx.x) / lanes;
     both = group / chunks;
     chunk = group % chunks;
@@ -119,10 +120,41 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// A group has one row of a level.
+template <class T>
+__global__ void __launch_bounds__(kThreads) starts(LevelStarts task, int64_t all, int lanes) {
+  const Place place(task, all, lanes);
+  if (!place.there) return;
+  int64_t row = place.chunk;
+  int l = 0;
+  for (; row >= task.rows[l]; ++l) row -= task.rows[l];
+  const int64_t token = row << (l + 1);
+  Eight found = {};
+  if (token < task.tokens) found = read(place.in<const T>(task.from, token));
+  write(place.in<T>(task.to, place.chunk), found);
+}
+
+// A group has one token.
+template <class T>
+__global__ void __launch_bounds__(kThreads) starts_backward(LevelStarts task, int lanes) {
+  const Place place(task, task.tokens, lanes);
+  if (!place.there) return;
+  Eight sum = {};
+  int64_t first = 0;
+  for (int l = 0; l < task.levels; ++l) {
+    const int64_t row = place.chunk >> (l + 1);
+    if (row << (l + 1) != place.chunk) break;
+    add(sum, 1, read(place.in<const T>(task.from, first + row)));
+    first += task.rows[l];
+  }
+  write(place.in<T>(task.to, place.chunk), sum);
+}
+
 struct Grid {
   int lanes = 1;
   unsigned blocks;
-  Grid(const LevelMeans& task, int64_t chunks) {
+  template <class Task>
+  Grid(const Task& task, int64_t chunks) {
     while (lanes * 8 < task.width) lanes *= 2;
     const int64_t threads = task.batch * task.heads * chunks * lanes;
     blocks = static_cast<unsigned>((threads + kThreads - 1) / kThreads);
@@ -157,6 +189,20 @@ void level_means_cuda(const LevelMeans& task, void* stream) noexcept {
     stage.from = stage.to;
     stage.to += task.batch * task.heads * stage.sums * task.width;
   }
+}
+
+void level_starts_cuda(const LevelStarts& task, void* stream) noexcept {
+  int64_t all = 0;
+  for (int l = 0; l < task.levels; ++l) all += task.rows[l];
+  const Grid grid(task, all);
+  launch(task.type == Element::bfloat16 ? starts<__nv_bfloat16> : starts<__half>, grid.blocks,
+         kThreads, 0, stream, task, all, grid.lanes);
+}
+
+void level_starts_backward_cuda(const LevelStarts& task, void* stream) noexcept {
+  const Grid grid(task, task.tokens);
+  launch(task.type == Element::bfloat16 ? starts_backward<__nv_bfloat16> : starts_backward<__half>,
+         grid.blocks, kThreads, 0, stream, task, grid.lanes);
 }
 
 void level_means_backward_cuda(const LevelMeansBackward& task, void* stream) noexcept {

@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(kThreads) forward(LayerNorm task, Deal deal) {
   const int lane = threadIdx.x % deal.lanes;
   const auto width = static_cast<float>(task.width);
   Row<T, K> x, weight, bias;
-  x.load(static_cast<const T*>(task.x) + row * task.width, deal, lane);
+  x.load(static_cast<const T*>(task.x) + row * task.stride, deal, lane);
   weight.load(task.weight, deal, lane);
   bias.load(task.bias, deal, lane);
   float sum = 0, squares = 0;
@@ -135,8 +135,8 @@ __global__ void __launch_bounds__(kThreads) backward(LayerNormBackward task, Dea
   for (int64_t row = (blockIdx.x * int64_t{kThreads} + threadIdx.x) / deal.lanes; row < task.rows;
        row += groups) {
     Row<T, K> x, dy;
-    x.load(static_cast<const T*>(task.x) + row * task.width, deal, lane);
-    dy.load(static_cast<const T*>(task.dy) + row * task.width, deal, lane);
+    x.load(static_cast<const T*>(task.x) + row * task.stride, deal, lane);
+    dy.load(static_cast<const T*>(task.dy) + row * task.dy_stride, deal, lane);
     const float mean = task.mean[row], rstd = task.rstd[row];
     float sum = 0, product = 0;  // of g = dy weight, and of g with the normalised x
     x.each(deal, [&](int i, int j) {
@@ -169,7 +169,7 @@ __global__ void __launch_bounds__(kThreads) row_sum(RowSum task, Deal deal) {
   for (int64_t row = (blockIdx.x * int64_t{kThreads} + threadIdx.x) / deal.lanes; row < task.rows;
        row += groups) {
     Row<T, K> x;
-    x.load(static_cast<const T*>(task.x) + row * task.width, deal, lane);
+    x.load(static_cast<const T*>(task.x) + row * task.stride, deal, lane);
     sum.each(deal, [&](int i, int j) { sum.value[i][j] += x.value[i][j]; });
   }
   add_up(sum, deal, task.width, task.sums + blockIdx.x * task.width);

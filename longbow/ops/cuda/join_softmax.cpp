@@ -26,7 +26,14 @@ bool fits(const Tensor& a, const Tensor& log_a, const Tensor& b, const Tensor& l
          log_a.scalar_type() == at::kFloat && log_b.scalar_type() == at::kFloat;
 }
 
-// Of rows that have the kernel's form and sums without gaps; the results are set by the caller.
+// Sums [B, H, N, 1] as they are where heads stand at one distance, else a copy.
+Tensor with_heads(const Tensor& sums) {
+  const bool lines = (sums.size(2) == 1 || sums.stride(2) == 1) &&
+                     (sums.size(0) == 1 || sums.stride(0) == sums.size(1) * sums.stride(1));
+  return lines ? sums : sums.contiguous();
+}
+
+// Of rows and sums that have the kernel's form; the results are set by the caller.
 kernels::JoinSoftmax task_of(const Tensor& a, const Tensor& log_a, const Tensor& b,
                              const Tensor& log_b, int64_t spread) {
   return {.type = element_of(a),
@@ -40,6 +47,8 @@ kernels::JoinSoftmax task_of(const Tensor& a, const Tensor& log_a, const Tensor&
           .b = rows_of(b),
           .log_a = log_a.const_data_ptr<float>(),
           .log_b = log_b.const_data_ptr<float>(),
+          .log_a_stride = log_a.stride(1),
+          .log_b_stride = log_b.stride(1),
           .out = {},
           .log_sum = nullptr};
 }
@@ -52,9 +61,9 @@ Two forward(const Tensor& given_a, const Tensor& given_log_a, const Tensor& give
     return {joined.out, joined.log_sum};
   }
   const c10::cuda::CUDAGuard guard(given_a.device());
-  const auto a = with_rows(given_a), b = with_rows(given_b), log_a = given_log_a.contiguous(),
-             log_b = given_log_b.contiguous();
-  const auto out = empty_rows(a, a.size(3)), log_sum = at::empty_like(log_a);
+  const auto a = with_rows(given_a), b = with_rows(given_b), log_a = with_heads(given_log_a),
+             log_b = with_heads(given_log_b);
+  const auto out = empty_rows(a, a.size(3)), log_sum = at::empty(log_a.sizes(), log_a.options());
   auto task = task_of(a, log_a, b, log_b, spread);
   task.out = results_of(out);
   task.log_sum = log_sum.mutable_data_ptr<float>();
@@ -73,10 +82,11 @@ Four backward(const Tensor& given_dout, const Tensor& given_dlog_sum, const Tens
   }
   const c10::cuda::CUDAGuard guard(given_a.device());
   const auto a = with_rows(given_a), b = with_rows(given_b), dout = with_rows(given_dout),
-             log_a = given_log_a.contiguous(), log_b = given_log_b.contiguous(),
+             log_a = with_heads(given_log_a), log_b = with_heads(given_log_b),
              dlog_sum = given_dlog_sum.contiguous();
   const auto da = empty_rows(a, a.size(3)), db = empty_rows(b, b.size(3)),
-             dlog_a = at::empty_like(log_a), dlog_b = at::empty_like(log_b);
+             dlog_a = at::empty(log_a.sizes(), log_a.options()),
+             dlog_b = at::empty(log_b.sizes(), log_b.options());
   kernels::join_softmax_backward_cuda({.past = task_of(a, log_a, b, log_b, spread),
                                        .dout = rows_of(dout),
                                        .dlog_sum = dlog_sum.const_data_ptr<float>(),

@@ -28,10 +28,10 @@ Three forward(const Tensor& given, const Tensor& weight, const Tensor& bias, dou
   if (!fits(given, weight, bias))
     return at::native_layer_norm(given, weight.sizes(), weight, bias, epsilon);
   const c10::cuda::CUDAGuard guard(given.device());
-  const auto x = dense_rows(given);
-  auto sizes = x.sizes().vec();
+  const auto x = token_rows(given);
+  auto sizes = given.sizes().vec();
+  const auto y = at::empty(sizes, x.options());
   sizes.back() = 1;
-  auto y = at::empty_like(x);
   auto mean = at::empty(sizes, x.options().dtype(at::kFloat)), rstd = at::empty_like(mean);
   kernels::layer_norm_cuda({.type = element_of(x),
                             .x = x.const_data_ptr(),
@@ -42,6 +42,7 @@ Three forward(const Tensor& given, const Tensor& weight, const Tensor& bias, dou
                             .rstd = rstd.mutable_data_ptr<float>(),
                             .rows = mean.numel(),
                             .width = x.size(-1),
+                            .stride = x.stride(0),
                             .epsilon = epsilon},
                            c10::cuda::getCurrentCUDAStream().stream());
   C10_CUDA_KERNEL_LAUNCH_CHECK();
@@ -54,10 +55,10 @@ Three backward(const Tensor& gradient, const Tensor& given, const Tensor& weight
     return at::native_layer_norm_backward(gradient, given, weight.sizes(), mean, rstd, weight, bias,
                                           {true, true, true});
   const c10::cuda::CUDAGuard guard(given.device());
-  const auto x = dense_rows(given), dy = dense_rows(gradient);
+  const auto x = token_rows(given), dy = token_rows(gradient);
   const int64_t width = x.size(-1), rows = mean.numel();
   const int64_t parts = kernels::row_parts(element_of(x), rows, width);
-  auto dx = at::empty_like(x);
+  const auto dx = at::empty(given.sizes(), x.options());
   auto sums = at::empty({parts, 2, width}, mean.options());
   kernels::layer_norm_backward_cuda({.type = element_of(x),
                                      .x = x.const_data_ptr(),
@@ -69,7 +70,9 @@ Three backward(const Tensor& gradient, const Tensor& given, const Tensor& weight
                                      .sums = sums.mutable_data_ptr<float>(),
                                      .rows = rows,
                                      .width = width,
-                                     .parts = parts},
+                                     .parts = parts,
+                                     .stride = x.stride(0),
+                                     .dy_stride = dy.stride(0)},
                                     c10::cuda::getCurrentCUDAStream().stream());
   C10_CUDA_KERNEL_LAUNCH_CHECK();
   const auto whole = sums.sum(0).to(weight.scalar_type());

@@ -12,6 +12,7 @@
 #include "longbow/ops/element.h"
 #include "longbow/ops/head_rows.h"
 #include "longbow/ops/level_means_formula.h"
+#include "longbow/ops/level_starts.h"
 
 namespace longbow {
 namespace {
@@ -20,11 +21,14 @@ using at::Tensor;
 using Maybe = std::optional<Tensor>;
 using kernels::LevelMeans;
 
-bool fits(const Tensor& x, const Tensor& factors, at::IntArrayRef rows) {
+bool fits(const Tensor& x, at::IntArrayRef rows) {
   const auto type = x.scalar_type();
-  return (type == at::kBFloat16 || type == at::kHalf) && factors.scalar_type() == at::kFloat &&
-         x.numel() > 0 && x.size(3) % 8 == 0 && x.size(3) <= 256 &&
-         rows.size() <= static_cast<size_t>(LevelMeans::kMostLevels);
+  return (type == at::kBFloat16 || type == at::kHalf) && x.numel() > 0 && x.size(3) % 8 == 0 &&
+         x.size(3) <= 256 && rows.size() <= static_cast<size_t>(LevelMeans::kMostLevels);
+}
+
+bool fits(const Tensor& x, const Tensor& factors, at::IntArrayRef rows) {
+  return factors.scalar_type() == at::kFloat && fits(x, rows);
 }
 
 // Of tensors without gaps; x, out and sums are set by the caller.
@@ -93,7 +97,49 @@ Tensor backward(const Tensor& given, const Tensor& x, const Maybe& given_keep,
   return dx;
 }
 
+// From some rows to others, both [B, H, .., D].
+kernels::LevelStarts starts_of(const Tensor& from, const Tensor& to, int64_t tokens,
+                               at::IntArrayRef rows) {
+  kernels::LevelStarts task = {.type = element_of(from),
+                               .batch = from.size(0),
+                               .heads = from.size(1),
+                               .tokens = tokens,
+                               .width = from.size(3),
+                               .levels = static_cast<int>(rows.size()),
+                               .rows = {},
+                               .from = rows_of(from),
+                               .to = results_of(to)};
+  for (size_t l = 0; l < rows.size(); ++l) task.rows[l] = rows[l];
+  return task;
+}
+
+Tensor starts(const Tensor& given, at::IntArrayRef rows) {
+  if (!fits(given, rows)) return level_starts_formula(given, rows);
+  const c10::cuda::CUDAGuard guard(given.device());
+  int64_t all = 0;
+  for (const int64_t count : rows) all += count;
+  const auto x = with_rows(given),
+             out = at::empty({x.size(0), all, x.size(1), x.size(3)}, x.options()).transpose(1, 2);
+  kernels::level_starts_cuda(starts_of(x, out, x.size(2), rows),
+                             c10::cuda::getCurrentCUDAStream().stream());
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  return out;
+}
+
+Tensor starts_backward(const Tensor& given, int64_t tokens, at::IntArrayRef rows) {
+  if (!fits(given, rows)) return level_starts_formula_backward(given, tokens, rows);
+  const c10::cuda::CUDAGuard guard(given.device());
+  const auto g = with_rows(given),
+             dx = at::empty({g.size(0), tokens, g.size(1), g.size(3)}, g.options()).transpose(1, 2);
+  kernels::level_starts_backward_cuda(starts_of(g, dx, tokens, rows),
+                                      c10::cuda::getCurrentCUDAStream().stream());
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  return dx;
+}
+
 TORCH_LIBRARY_IMPL(longbow, CUDA, m) {
+  m.impl("level_starts", starts);
+  m.impl("level_starts_backward", starts_backward);
   m.impl("level_means", forward);
   m.impl("level_means_backward", backward);
 }

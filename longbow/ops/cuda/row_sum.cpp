@@ -17,9 +17,11 @@ using at::Tensor;
 Tensor on_cuda(const Tensor& given) {
   TORCH_CHECK(given.dim() >= 1, "row_sum: x is ", given.sizes(), ", but needs [..., width]");
   const auto rows = given.dim() == 1 ? given.unsqueeze(0) : given.flatten(0, -2);
-  if (!has_row_kernel(rows)) return rows.sum(0);
+  const bool fits = rows.numel() > 0 && at::isFloatingType(rows.scalar_type()) &&
+                    kernels::rows_fit(element_of(rows), rows.size(1));
+  if (!fits) return rows.sum(0);
   const c10::cuda::CUDAGuard guard(given.device());
-  const auto x = dense_rows(rows);
+  const auto x = token_rows(rows);
   const int64_t parts = kernels::row_parts(element_of(x), x.size(0), x.size(1));
   auto sums = at::empty({parts, x.size(1)}, x.options().dtype(at::kFloat));
   kernels::row_sum_cuda({.type = element_of(x),
@@ -27,7 +29,8 @@ Tensor on_cuda(const Tensor& given) {
                          .sums = sums.mutable_data_ptr<float>(),
                          .rows = x.size(0),
                          .width = x.size(1),
-                         .parts = parts},
+                         .parts = parts,
+                         .stride = x.stride(0)},
                         c10::cuda::getCurrentCUDAStream().stream());
   C10_CUDA_KERNEL_LAUNCH_CHECK();
   return sums.sum(0).to(x.scalar_type());

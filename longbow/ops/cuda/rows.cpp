@@ -23,8 +23,13 @@ Tensor dense_rows(const Tensor& x) {
 Tensor token_rows(const Tensor& x) {
   const int64_t width = x.size(-1);
   bool regular = x.dim() >= 2 && x.stride(-1) == 1 && x.stride(-2) % 8 == 0 && is_aligned(x);
-  for (int64_t d = 0; regular && d < x.dim() - 2; ++d)
-    regular = x.size(d) == 1 || x.stride(d) == x.stride(d + 1) * x.size(d + 1);
+  // Strides of dimensions of size 1 say nothing.
+  int64_t next = regular ? x.stride(-2) * x.size(-2) : 0;
+  for (int64_t d = x.dim() - 3; regular && d >= 0; --d) {
+    if (x.size(d) == 1) continue;
+    regular = x.stride(d) == next;
+    next *= x.size(d);
+  }
   return regular ? x.as_strided({x.numel() / width, width}, {x.stride(-2), 1})
                  : dense_rows(x).view({-1, width});
 }
