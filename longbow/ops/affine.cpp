@@ -9,6 +9,7 @@
 
 #include "longbow/ops/differentiable.h"
 #include "longbow/ops/gradient.h"
+#include "longbow/ops/row_parts.h"
 #include "longbow/ops/row_sum.h"
 #include "longbow/ops/rows_product.h"
 
@@ -54,33 +55,56 @@ Tensor call(const Tensor& x, const Tensor& weight, const std::optional<Tensor>& 
   return op.call(x, weight, bias);
 }
 
-// Whether each part begins where the one before it ends, in every row.
-bool lie_beside(const TensorVector& parts) {
-  const auto& first = parts.front();
-  int64_t place = first.storage_offset();
-  for (const auto& part : parts) {
-    if (!part.is_alias_of(first) || part.strides() != first.strides() || part.stride(-1) != 1 ||
-        part.storage_offset() != place)
-      return false;
-    place += part.size(-1);
-  }
-  return true;
+// The gradient of all columns as matrices beside each other: as one, except where it is read in
+// parts, by kernels on a CPU, or on a GPU where they are wide: then a product of each costs less
+// than a copy of all, while narrow ones would leave most of the GPU idle.
+TensorVector columns_of(const TensorVector& parts, const Tensor& x, const Tensor& weight) {
+  const bool records = at::GradMode::is_enabled();
+  TensorVector rows;
+  for (const auto& part : records ? parts : joined_parts(parts)) rows.push_back(rows_of(part));
+  if (rows.size() == 1) return rows;
+  constexpr int64_t kWide = 256;  // columns of a part, on average
+  const auto count = static_cast<int64_t>(rows.size());
+  const bool apart = !records && (x.is_cuda() ? weight.size(0) >= count * kWide
+                                              : has_rows_kernel(rows, weight, Factor::plain) &&
+                                                    has_columns_kernel(rows, x));
+  return apart ? rows : TensorVector{at::cat(rows, -1)};
 }
 
-// The gradient of all columns as matrices beside each other: as one, except where kernels read it
-// in parts.
-TensorVector columns_of(const TensorVector& parts, const Tensor& x, const Tensor& weight) {
-  if (parts.size() == 1) return {rows_of(parts[0])};
-  if (!at::GradMode::is_enabled() && lie_beside(parts)) {
-    auto sizes = parts[0].sizes().vec();
-    sizes.back() = weight.size(0);
-    return {rows_of(parts[0].as_strided(sizes, parts[0].strides()))};
+// sum_i part_i weight_i, of the rows of the weight that made part i.
+Tensor product_of(const TensorVector& parts, const Tensor& weight) {
+  int64_t first = 0;
+  Tensor sum;
+  for (const auto& part : parts) {
+    const auto own = weight.narrow(0, first, part.size(1));
+    if (sum.defined())
+      sum.addmm_(part, own);
+    else
+      sum = part.mm(own);
+    first += part.size(1);
   }
-  TensorVector rows;
-  for (const auto& part : parts) rows.push_back(rows_of(part));
-  const bool kernels = !at::GradMode::is_enabled() &&
-                       has_rows_kernel(rows, weight, Factor::plain) && has_columns_kernel(rows, x);
-  return kernels ? rows : TensorVector{at::cat(rows, -1)};
+  return sum;
+}
+
+// part_i^T x below each other.
+Tensor products_with(const TensorVector& parts, const Tensor& x) {
+  if (parts.size() == 1) return parts[0].t().mm(x);
+  int64_t first = 0;
+  for (const auto& part : parts) first += part.size(1);
+  const auto all = at::empty({first, x.size(1)}, x.options());
+  first = 0;
+  for (const auto& part : parts) {
+    auto own = all.narrow(0, first, part.size(1));
+    at::mm_out(own, part.t(), x);
+    first += part.size(1);
+  }
+  return all;
+}
+
+Tensor sums_of(const TensorVector& parts) {
+  TensorVector sums;
+  for (const auto& part : parts) sums.push_back(row_sum(part));
+  return sums.size() == 1 ? sums[0] : at::cat(sums);
 }
 
 struct Gradient : Differentiable {
@@ -99,20 +123,33 @@ struct Gradient : Differentiable {
     const auto &x = kept[0], &weight = kept[1];
     const auto rows = rows_of(x);
     const auto parts = columns_of(gradients, rows, weight);
-    const auto& dy = parts[0];  // the only one, where there are no kernels
     const bool kernels = !at::GradMode::is_enabled();
     Tensor dx, dweight, dbias;
     if (wants_gradient_of(0)) {
       const bool kernel = kernels && has_rows_kernel(parts, weight, Factor::plain);
-      dx = (kernel ? rows_product(parts, weight, Factor::plain) : dy.mm(weight)).view(x.sizes());
+      dx = (kernel ? rows_product(parts, weight, Factor::plain) : product_of(parts, weight))
+               .view(x.sizes());
     }
     if (kernels && has_columns_kernel(parts, rows) && wants_gradient_of(1)) {
       std::tie(dweight, dbias) = columns_product(parts, rows);
       return {dx, dweight, wants_gradient_of(2) ? dbias : Tensor()};
     }
-    if (wants_gradient_of(1)) dweight = dy.t().mm(rows);
-    if (wants_gradient_of(2)) dbias = row_sum(dy);
+    if (wants_gradient_of(1)) dweight = products_with(parts, rows);
+    if (wants_gradient_of(2)) dbias = sums_of(parts);
     return {dx, dweight, dbias};
+  }
+};
+
+// The values are the fourth input.
+struct KnownGradient : Gradient {
+  TensorVector forward(const TensorVector& inputs) override {
+    save({inputs[0], inputs[1]});
+    return {inputs[3]};
+  }
+  TensorVector backward(const TensorVector& gradients) override {
+    auto found = Gradient::backward(gradients);
+    found.emplace_back();
+    return found;
   }
 };
 
@@ -143,6 +180,16 @@ TORCH_LIBRARY_IMPL(longbow, Autograd, m) {
 
 Tensor affine(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   return call(x, weight, bias.defined() ? std::optional(bias) : std::nullopt);
+}
+
+Tensor affine_again(const Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  TORCH_CHECK(y.dim() == x.dim() &&
+                  y.sizes().slice(0, y.dim() - 1) == x.sizes().slice(0, x.dim() - 1) &&
+                  y.size(-1) == weight.size(0),
+              "affine_again: y is ", y.sizes(), ", x ", x.sizes(), ", weight ", weight.sizes());
+  const auto known = y.detach();
+  if (!wants_gradient(x, weight, bias)) return known;
+  return applied<KnownGradient>({x, weight, bias, known})[0];
 }
 
 std::vector<Tensor> affine_parts(const Tensor& x, const Tensor& weight, const Tensor& bias,

@@ -11,9 +11,14 @@ namespace longbow {
 // latter.
 at::Tensor affine(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
 
+// The same where y is known: only its gradient is computed, that of y is none.
+at::Tensor affine_again(const at::Tensor& y, const at::Tensor& x, const at::Tensor& weight,
+                        const at::Tensor& bias);
+
 // Its columns in parts, first those of widths[0], and so on: views. Gradients of parts that lie
-// beside each other in memory are read as one matrix; the kernels for a CPU read others where they
-// lie, and elsewhere they are put beside each other.
+// beside each other in memory are read as one matrix. Others are read where they lie, one product
+// for each, by the kernels for a CPU and, where they are wide, on a GPU; elsewhere they are put
+// beside each other.
 std::vector<at::Tensor> affine_parts(const at::Tensor& x, const at::Tensor& weight,
                                      const at::Tensor& bias, at::IntArrayRef widths);
 

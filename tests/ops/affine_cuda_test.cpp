@@ -3,6 +3,9 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <cmath>
+
+#include "tests/ops/affine_parts.h"
 #include "tests/support/tensor.h"
 
 namespace longbow {
@@ -52,6 +55,17 @@ TEST(AffineCuda, SumsAreTheSameEveryTimeAndTakeRowsWithGaps) {
   const auto first = results(inputs, dy, options), again = results(inputs, dy, options);
   EXPECT_NEAR_TENSOR(first[3], again[3], kExact);
   EXPECT_NEAR_TENSOR(first[3], dy.sum(0), (Tolerance{1e-2, 1e-5}));
+}
+
+TEST(AffineCuda, GradientsOfPartsMayLieAnywhere) {
+  const auto on_gpu = at::TensorOptions().device("cuda:0");
+  for (const int64_t width : {16, 264}) {
+    SCOPED_TRACE(width);
+    expect_gradients_from_anywhere(on_gpu.dtype(at::kFloat), {1e-3, 1e-5}, width);
+    // Two sums on the way are rounded too, by 1/512 of up to five times their usual size.
+    const double rounded = 2 * 5 * std::sqrt(3.0 * static_cast<double>(width)) / 512;
+    expect_gradients_from_anywhere(on_gpu.dtype(at::kBFloat16), {rounded, 1.6e-2}, width);
+  }
 }
 
 TEST(AffineCuda, HasASecondDerivative) {

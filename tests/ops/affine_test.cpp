@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "tests/ops/affine_parts.h"
 #include "tests/ops/registered.h"
 #include "tests/support/tensor.h"
 
@@ -58,6 +59,24 @@ TEST(Affine, HasASecondDerivative) {
                      (Tolerance{1e-12, 1e-12}));
 }
 
+TEST(Affine, OfKnownValuesHasItsGradientOnly) {
+  const auto x = random_normal({2, 3, 5}, 1).requires_grad_(),
+             w = random_normal({4, 5}, 2).requires_grad_(),
+             b = random_normal({4}, 3).requires_grad_(),
+             y = random_normal({2, 3, 4}, 4).requires_grad_(), dy = random_normal({2, 3, 4}, 5);
+  const auto again = affine_again(y, x, w, b);
+  EXPECT_TRUE(at::equal(again, y));
+  const auto got = torch::autograd::grad({again}, {x, w, b, y}, {dy}, {}, false, true),
+             want = torch::autograd::grad({affine(x, w, b)}, {x, w, b}, {dy});
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR_TENSOR(got[i], want[i], kExact) << i;
+  EXPECT_FALSE(got[3].defined());
+  EXPECT_FALSE(affine_again(y, x.detach(), w.detach(), {}).requires_grad());
+  EXPECT_NE(error_of([&] {
+              affine_again(x, x, w, b);
+            }).find("affine_again: y is [2, 3, 5], x [2, 3, 5], weight [4, 5]"),
+            std::string::npos);
+}
+
 TEST(Affine, IsRegisteredForEveryDevice) {
   EXPECT_EQ(missing_kernels("affine"), "");
   const auto y = affine(at::empty({2, 3, 5}, at::kMeta), at::empty({4, 5}, at::kMeta), {});
@@ -97,35 +116,8 @@ TEST(AffineParts, GradientsAreThoseOfDifferences) {
       {{"x", x}, {"w", w}, {"b", b}}));
 }
 
-// Wherever the gradients of the parts lie: beside each other, in another order, apart, one in three
-// places, with a gap. Both sizes have kernels of their own on a CPU.
 TEST(AffineParts, GradientsMayLieAnywhere) {
-  for (const int64_t tokens : {3, 150}) {
-    const auto all = random_normal({2, tokens, 48}, 4).to(at::kFloat);
-    const auto beside = all.split(16, -1);
-    const auto wide = random_normal({2, tokens, 80}, 5).to(at::kFloat);
-    for (const auto& gradients : {std::vector<at::Tensor>{beside[0], beside[1], beside[2]},
-                                  {beside[1], beside[0], beside[2]},
-                                  {beside[0], beside[1].clone(), beside[2]},
-                                  {beside[0], beside[0], beside[0]},
-                                  {beside[0], wide.narrow(-1, 3, 16), wide.narrow(-1, 40, 16)},
-                                  {beside[0], wide.narrow(-1, 3, 20), wide.narrow(-1, 40, 12)}}) {
-      std::vector<int64_t> widths;
-      for (const auto& gradient : gradients) widths.push_back(gradient.size(-1));
-      std::vector<at::Tensor> inputs = {random_normal({2, tokens, 32}, 1),
-                                        random_normal({48, 32}, 2), random_normal({48}, 3)};
-      for (auto& t : inputs) t = t.to(at::kFloat).requires_grad_();
-      const auto got = torch::autograd::grad(affine_parts(inputs[0], inputs[1], inputs[2], widths),
-                                             inputs, gradients);
-      const auto dy = at::cat(gradients, -1).to(at::kDouble).flatten(0, 1),
-                 x = inputs[0].detach().to(at::kDouble).flatten(0, 1);
-      const Tolerance near = {1e-4, 1e-5};
-      EXPECT_NEAR_TENSOR(got[0].to(at::kDouble).flatten(0, 1),
-                         dy.mm(inputs[1].detach().to(at::kDouble)), near);
-      EXPECT_NEAR_TENSOR(got[1].to(at::kDouble), dy.t().mm(x), near);
-      EXPECT_NEAR_TENSOR(got[2].to(at::kDouble), dy.sum(0), near);
-    }
-  }
+  expect_gradients_from_anywhere(at::kFloat, {1e-4, 1e-5});
 }
 
 }  // namespace
