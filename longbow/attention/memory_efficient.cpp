@@ -41,7 +41,7 @@ class MemoryEfficient : public AllPairs {
       return softmax_read(heads.q * scale_, heads.k, heads.v, seen.pairs(heads), weighing(),
                           context);
     const Tiling tiling = {.queries = config_.query_chunk, .keys = config_.key_chunk};
-    return tiled_softmax(scaled(heads.q), heads.k, heads.v, seen, tiling, weighing(), context)
+    return tiled_softmax(heads.q, heads.k, heads.v, seen, tiling, weighing(), context, scale_)
         .to(heads.v.scalar_type());
   }
 

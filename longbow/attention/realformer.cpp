@@ -65,7 +65,7 @@ class RealFormer : public AllPairs {
     if (context.maps)  // who looks at the weights wants all of them
       return softmax_read(heads.q * (scale_ / layers), heads.k, heads.v, seen.pairs(heads),
                           weighing(), context);
-    return tiled_softmax(scaled(heads.q) / layers, heads.k, heads.v, seen, {}, weighing(), context)
+    return tiled_softmax(heads.q, heads.k, heads.v, seen, {}, weighing(), context, scale_ / layers)
         .to(heads.v.scalar_type());
   }
 

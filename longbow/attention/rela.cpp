@@ -60,9 +60,10 @@ class ReLA : public AllPairs {
     if (config_.form == Form::tiled && !context.maps && !drops() && sight && range &&
         has_pair_kernel(heads.q, heads.k, heads.v))
       return normalised(relu_product(heads.q, heads.k, heads.v, *sight), heads);
-    const auto q = scaled(heads.q);
     if (config_.form == Form::tiled && !context.maps)
-      return normalised(tiled_relu(q, heads.k, heads.v, seen, {}, weighing(), context), heads);
+      return normalised(
+          tiled_relu(heads.q, heads.k, heads.v, seen, {}, weighing(), context, scale_), heads);
+    const auto q = scaled(heads.q);
     const auto k = heads.k.to(q.scalar_type()), v = heads.v.to(q.scalar_type());
     const auto visible = seen.pairs(heads);
     auto weights = q.matmul(k.transpose(-2, -1)).relu();  // [B, H, N, M]

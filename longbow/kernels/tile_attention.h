@@ -2,6 +2,7 @@
 // Attention of one head over listed blocks of keys, on a CPU; ops/block_softmax.h defines it.
 #include <cstdint>
 
+#include "longbow/kernels/element.h"
 #include "longbow/kernels/head_rows.h"
 
 namespace longbow::kernels {
@@ -9,7 +10,8 @@ namespace longbow::kernels {
 // What a query gives to a key: a share of 1, max(score, 0), or the score as it is.
 enum class TileWeights { softmax, relu, score };
 
-template <class T>
+// In T, of rows that are T too or, where there are half products (cpu/half_product.h), Bfloat16.
+template <class T, class Row = T>
 struct TileAttention {
   TileWeights weights;
   int64_t queries, keys;                           // N, M
@@ -17,7 +19,7 @@ struct TileAttention {
   int64_t query_block, key_block;                  // tokens
   int64_t listed;                                  // S blocks of keys for each block of queries
   T scale;                                         // of scores
-  Rows<const T> q, k, v;                           // [N, E], [M, E], [M, D]
+  Rows<const Row> q, k, v;                         // [N, E], [M, E], [M, D]
   const int64_t* columns;                          // [U, S]; negative: none
   int64_t back, ahead, first, apart;               // which keys a query sees, by position
   const bool* keep;                                // [M], or null, as all that follow
@@ -36,10 +38,10 @@ struct TileAttention {
 
 // dq is written, dk, dv and dbias are added to; where `fresh`, dk and dv are written too: there is
 // one tile of queries, which sees all keys.
-template <class T>
+template <class T, class Row = T>
 struct TileAttentionBackward {
-  TileAttention<T> past;
-  Rows<const T> dout;
+  TileAttention<T, Row> past;
+  Rows<const Row> dout;
   const T* dlog_sum;  // [N], or null
   Rows<T> dq, dk, dv;
   bool fresh;
@@ -47,12 +49,11 @@ struct TileAttentionBackward {
 };
 
 // Queries are worked off in tiles; each call takes those from `first` to `last` - 1.
-template <class T>
-int64_t query_tiles(const TileAttention<T>& task) noexcept;
-template <class T>
-void tile_attention(const TileAttention<T>& task, int64_t first, int64_t last) noexcept;
-template <class T>
-void tile_attention_backward(const TileAttentionBackward<T>& task, int64_t first,
+int64_t query_tiles(int64_t queries, int64_t query_block) noexcept;
+template <class T, class Row>
+void tile_attention(const TileAttention<T, Row>& task, int64_t first, int64_t last) noexcept;
+template <class T, class Row>
+void tile_attention_backward(const TileAttentionBackward<T, Row>& task, int64_t first,
                              int64_t last) noexcept;
 
 }  // namespace longbow::kernels

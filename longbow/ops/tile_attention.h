@@ -14,6 +14,9 @@ using kernels::TileWeights;
 constexpr int64_t kEnoughQueries = 8;
 // Whether the kernels take these: on a CPU, as many sequences and heads of each.
 bool has_tile_kernel(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v);
+// Whether they read these as they are: float32, float64 and, where the machine multiplies it,
+// bfloat16. Other types are widened.
+bool has_tile_products(const at::Tensor& x);
 
 // As block_softmax_formula. Where the weights are no softmax, no sums are returned.
 std::tuple<at::Tensor, at::Tensor> tile_attention(const at::Tensor& q, const at::Tensor& k,

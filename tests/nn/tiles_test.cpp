@@ -130,7 +130,7 @@ TEST(Tiles, StoreNoPairs) {
     const Context context = {.random = Random::from_seed(1)};
     const auto usage = measure([&] {
       for (const auto& read : {tiled_softmax, tiled_relu})
-        read(q, q, q, {.causal = true}, tiling, weighing, context).sum().backward();
+        read(q, q, q, {.causal = true}, tiling, weighing, context, 1).sum().backward();
     });
     return static_cast<double>(usage.allocated_bytes);
   };

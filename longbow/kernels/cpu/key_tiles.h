@@ -34,10 +34,10 @@ struct KeyTile {
 };
 
 // What a tile of queries sees. Scores lie with a row for each key and a column for each query.
-template <class T>
+template <class T, class Row>
 class Sight {
  public:
-  Sight(const TileAttention<T>& task, const QueryTile& tile) : task_(task), tile_(tile) {
+  Sight(const TileAttention<T, Row>& task, const QueryTile& tile) : task_(task), tile_(tile) {
     for (int64_t i = 0; i < kTileSide; ++i) {  // behind the last query: copies of it
       const int64_t n = tile.first + std::min(i, tile.rows - 1);
       position_[i] = task.query_positions ? task.query_positions[n] : n;
@@ -56,17 +56,17 @@ class Sight {
     const int64_t end = std::min(begin + kTileSide, places());
     const int64_t* columns = task_.columns + tile_.block * task_.listed;
     int64_t listed = begin / task_.key_block, offset = begin % task_.key_block;
-    for (int64_t place = begin; place < end; ++place) {
+    for (int64_t place = begin; place < end; ++listed, offset = 0) {
       const int64_t token = columns[listed] * task_.key_block + offset;
-      const bool there = columns[listed] >= 0 && token < task_.keys;
-      if (++offset == task_.key_block) ++listed, offset = 0;
-      if (!there || (task_.keep && !task_.keep[token])) continue;
-      keys.consecutive &= keys.rows == 0 || token == keys.token[keys.rows - 1] + 1;
-      keys.token[keys.rows] = token;
-      keys.place[keys.rows] = place;
-      keys.position[keys.rows++] = task_.key_positions ? task_.key_positions[token] : token;
+      const int64_t count = std::min(end - place, task_.key_block - offset);
+      if (columns[listed] >= 0) take(token, std::min(count, task_.keys - token), place, keys);
+      place += count;
     }
     if (keys.rows == 0) return;
+    if (task_.key_positions)
+      for (int64_t j = 0; j < keys.rows; ++j) keys.position[j] = task_.key_positions[keys.token[j]];
+    else
+      std::copy(keys.token, keys.token + keys.rows, keys.position);
     keys.least = *std::min_element(keys.position, keys.position + keys.rows);
     keys.largest = *std::max_element(keys.position, keys.position + keys.rows);
     const bool too_far = keys.least >= task_.first && least_ - keys.largest > task_.back;
@@ -105,6 +105,21 @@ class Sight {
   }
 
  private:
+  // Those of `count` tokens beside each other that are there.
+  void take(int64_t token, int64_t count, int64_t place, KeyTile& keys) const {
+    int64_t rows = keys.rows;
+    for (int64_t j = 0; j < count; ++j) {
+      keys.token[rows] = token + j;
+      keys.place[rows] = place + j;
+      rows += task_.keep ? task_.keep[token + j] : 1;
+    }
+    if (rows == keys.rows) return;
+    const int64_t before = keys.rows == 0 ? keys.token[0] : keys.token[keys.rows - 1] + 1;
+    keys.consecutive &= keys.token[keys.rows] == before &&
+                        keys.token[rows - 1] - keys.token[keys.rows] == rows - 1 - keys.rows;
+    keys.rows = rows;
+  }
+
   bool all_visible(const KeyTile& keys) const {
     const int64_t nearest = least_ - keys.largest, farthest = largest_ - keys.least;
     const bool apart = task_.apart <= 0 || nearest >= task_.apart || farthest <= -task_.apart;
@@ -129,7 +144,7 @@ class Sight {
     }
   }
 
-  const TileAttention<T>& task_;
+  const TileAttention<T, Row>& task_;
   const QueryTile& tile_;
   int64_t position_[kTileSide], group_[kTileSide], least_, largest_;
 };

@@ -77,6 +77,10 @@ struct Lanes<M, double> {
   typedef double V __attribute__((vector_size(M::kBytes)));
   typedef int64_t I __attribute__((vector_size(M::kBytes)));
 };
+template <class M>
+struct Lanes<M, int32_t> {
+  typedef int32_t V __attribute__((vector_size(M::kBytes)));
+};
 template <class M, class T>
 using Vector = typename Lanes<M, T>::V;
 template <class M, class T>

@@ -1,15 +1,17 @@
 // A tile of queries is transposed once; tiles of keys and values pass by. Scores have a row for
 // each key, so that a vector holds one key and many queries: the largest score and the sum of
-// weights of each query are sums of vectors, and no product needs keys or values transposed.
+// weights of each query are sums of vectors, and no product needs keys or values transposed. How
+// operands lie, and of what type they are, is the affair of cpu/tile_operands.h.
 //   s = K q,  o += p^T V;   backward  dp = V g,  ds = p (dp - delta),  dv += p g^T,  dk += ds q^T,
 //   dq += ds^T K.
 #include "longbow/kernels/tile_attention.h"
 
+#include <type_traits>
+
 #include "longbow/kernels/cpu/exponential.h"
 #include "longbow/kernels/cpu/key_tiles.h"
-#include "longbow/kernels/cpu/tile_product.h"
+#include "longbow/kernels/cpu/tile_operands.h"
 #include "longbow/kernels/cpu/tile_room.h"
-#include "longbow/kernels/cpu/transpose.h"
 #include "longbow/kernels/philox.h"
 
 namespace longbow::kernels {
@@ -19,10 +21,14 @@ template <class T>
 constexpr T kInfinity = std::numeric_limits<T>::infinity();
 constexpr int64_t kFewQueries = 16;  // of a tile
 
-// The factors of weights: 0 where one is dropped, 1 / (1 - rate) where it stays.
-template <class T>
-void draw_factors(const TileAttention<T>& task, const Sight<T>& sight, const QueryTile& tile,
-                  const KeyTile& keys, T* factors) {
+template <class M, class T, class Row>
+using Operands = std::conditional_t<std::is_same_v<T, Row>, WholeOperands<M, T>, HalfOperands<M>>;
+
+// The factors of weights: 0 where one is dropped, 1 / (1 - rate) where it stays. Those of queries
+// that are not there are 0 too: halves are multiplied in pairs.
+template <class T, class Row>
+void draw_factors(const TileAttention<T, Row>& task, const Sight<T, Row>& sight,
+                  const QueryTile& tile, const KeyTile& keys, T* factors) {
   float drawn[kTileSide];
   const int64_t first = keys.place[0], count = keys.place[keys.rows - 1] - first + 1;
   const auto rate = static_cast<float>(task.rate);
@@ -36,21 +42,25 @@ void draw_factors(const TileAttention<T>& task, const Sight<T>& sight, const Que
     for (int64_t j = 0; j < keys.rows; ++j)
       factors[j * kTileSide + i] = drawn[keys.place[j] - first] >= rate ? kept : T(0);
   }
+  for (int64_t j = 0; j < keys.rows; ++j)
+    std::fill(factors + j * kTileSide + tile.rows, factors + (j + 1) * kTileSide, T(0));
 }
 
 // The queries of a tile, scaled, and the tiles that pass by them.
-template <class M, class T>
+template <class M, class T, class Row>
 struct Pass {
-  const TileAttention<T>& task;
+  using Form = Operands<M, T, Row>;
+  const TileAttention<T, Row>& task;
   const QueryTile& tile;
-  const Sight<T> sight;
+  const Sight<T, Row> sight;
   const int64_t columns, wide, value_wide;  // queries, E and D in whole vectors
   KeyTile found;
-  T *queries, *scores, *factors;  // [E, 64], [64, 64], [64, 64]
-  T *key_room, *value_room;       // [64, E], [64, D]
-  Rows<const T> keys, values;     // there, or where they stand
+  T *scores, *factors;           // [64, 64]
+  Row *key_room, *value_room;    // [64, E], [64, D]
+  typename Form::Right queries;  // [E, 64]
+  Rows<const Row> keys, values;  // there, or where they stand
 
-  [[gnu::always_inline]] Pass(const TileAttention<T>& given, const QueryTile& queries_tile,
+  [[gnu::always_inline]] Pass(const TileAttention<T, Row>& given, const QueryTile& queries_tile,
                               TileRoom<T>& room)
       : task(given),
         tile(queries_tile),
@@ -58,16 +68,29 @@ struct Pass {
         columns(padded<T>(queries_tile.rows)),
         wide(padded<T>(given.width)),
         value_wide(padded<T>(given.value_width)),
-        queries(room.take(wide * kTileSide)),
         scores(room.take(kTileSide * kTileSide)),
         factors(room.take(kTileSide * kTileSide)),
-        key_room(room.take(kTileSide * wide)),
-        value_room(room.take(kTileSide * value_wide)) {
-    transpose_rows<M, T>(task.q.data + tile.first * task.q.row, task.q.row, tile.rows, task.width,
-                         task.scale, queries, kTileSide);
+        key_room(take_rows(room, given.width)),
+        value_room(take_rows(room, given.value_width)) {
+    auto rows = own_rows(task.q);
+    if (!Form::transposes(rows, task.width)) rows = own_copy(task.q, task.width, key_room);
+    queries = Form::columns(rows, tile.rows, task.width, task.scale, room.take(wide * kTileSide));
   }
-  static int64_t room(const TileAttention<T>& task) {
+  static int64_t room(const TileAttention<T, Row>& task) {
     return kTileSide * (2 * padded<T>(task.width) + padded<T>(task.value_width) + 2 * kTileSide);
+  }
+
+  // Those of the tile of queries, where they stand, and beside each other.
+  Rows<const Row> own_rows(const Rows<const Row>& all) const {
+    return {all.data + tile.first * all.row, all.row};
+  }
+  [[gnu::always_inline]] Rows<const Row> own_copy(const Rows<const Row>& all, int64_t width,
+                                                  Row* to) const {
+    const auto own = [&](int64_t i) __attribute__((always_inline)) {
+      return tile.first + i;
+    };
+    gather_rows(all.data, all.row, tile.rows, width, own, to, padded<Row>(width));
+    return {to, padded<Row>(width)};
   }
 
   template <class Body>
@@ -77,32 +100,31 @@ struct Pass {
       if (found.rows == 0) continue;
       keys = together(task.k, task.width, key_room);
       values = together(task.v, task.value_width, value_room);
-      tile_product<M, T>({.rows = found.rows,
-                          .columns = columns,
-                          .depth = task.width,
-                          .a = keys.data,
-                          .a_row = keys.row,
-                          .a_step = 1,
-                          .b = queries,
-                          .b_row = kTileSide,
-                          .out = scores,
-                          .out_row = kTileSide});
+      Form::multiply(Form::left(keys), queries,
+                     {.rows = found.rows,
+                      .columns = columns,
+                      .depth = task.width,
+                      .out = scores,
+                      .out_row = kTileSide});
+      if (Form::kScalesScores && task.scale != 1)
+        for (int64_t pair = 0; pair < found.rows * kTileSide; ++pair) scores[pair] *= task.scale;
       sight.apply(found, scores);
       if (task.key) draw_factors(task, sight, tile, found, factors);
       body();
     }
   }
-  // The rows of a tile beside each other; for few queries it does not pay to copy rows that stand
-  // one behind the other.
-  [[gnu::always_inline]] Rows<const T> together(const Rows<const T>& rows, int64_t width,
-                                                T* room_for) const {
-    if (tile.rows <= kFewQueries && found.consecutive && padded<T>(width) == width)
-      return {rows.data + found.token[0] * rows.row, rows.row};
+  // The rows of a tile beside each other, where they stand if they do there; for few queries it
+  // does not pay to copy rows that stand one behind the other.
+  [[gnu::always_inline]] Rows<const Row> together(const Rows<const Row>& rows, int64_t width,
+                                                  Row* to) const {
+    const Rows<const Row> there = {rows.data + found.token[0] * rows.row, rows.row};
+    const bool beside = rows.row == width || tile.rows <= kFewQueries;
+    if (beside && found.consecutive && Form::reads(there, width)) return there;
     const auto token = [&](int64_t i) __attribute__((always_inline)) {
       return found.token[i];
     };
-    gather_rows(rows.data, rows.row, found.rows, width, token, room_for, padded<T>(width));
-    return {room_for, padded<T>(width)};
+    gather_rows(rows.data, rows.row, found.rows, width, token, to, padded<Row>(width));
+    return {to, padded<Row>(width)};
   }
   // x_ji *= factor_ji.
   [[gnu::always_inline]] void drop(T* x) const {
@@ -110,23 +132,31 @@ struct Pass {
     for (int64_t j = 0; j < found.rows; ++j)
       for (int64_t i = 0; i < columns; ++i) x[j * kTileSide + i] *= factors[j * kTileSide + i];
   }
+
+  // Memory for rows takes no more than for as many T.
+  static Row* take_rows(TileRoom<T>& room, int64_t width) {
+    return reinterpret_cast<Row*>(room.take(kTileSide * padded<T>(width)));
+  }
 };
 
 // Of each query the largest score so far and the sum of weights relative to it.
-template <class M, class T>
+template <class M, class T, class Row>
 struct Totals {
-  T top[kTileSide], total[kTileSide], shrunk[kTileSide];
+  using Form = Operands<M, T, Row>;
+  // `shares` are of the weights as they are multiplied.
+  T top[kTileSide], total[kTileSide], shares[kTileSide], shrunk[kTileSide];
 
   [[gnu::always_inline]] Totals() {
     std::fill(top, top + kTileSide, -kInfinity<T>);
     std::fill(total, total + kTileSide, T(0));
+    std::fill(shares, shares + kTileSide, T(0));
   }
 
   // Scores become weights; what was summed before is to be multiplied by `shrunk`.
   [[gnu::always_inline]] void weigh(T* scores, int64_t rows, int64_t columns) {
     using V = Vector<M, T>;
     for (int64_t c = 0; c < columns; c += kLanes<M, T>) {
-      V before, score, sum;
+      V before, score, sum, share;
       load(before, top + c);
       V most = before;
       for (int64_t j = 0; j < rows; ++j) {
@@ -139,15 +169,20 @@ struct Totals {
       exponentiate<M, T>(factor);
       store(factor, shrunk + c);
       load(sum, total + c);
+      load(share, shares + c);
       sum *= factor;
+      share *= factor;
       for (int64_t j = 0; j < rows; ++j) {
         load(score, scores + j * kTileSide + c);
         score -= shift;
         exponentiate<M, T>(score);
         sum += score;
+        Form::round(score);
+        share += score;
         store(score, scores + j * kTileSide + c);
       }
       store(sum, total + c);
+      store(share, shares + c);
     }
   }
 };
@@ -167,6 +202,13 @@ template <class M, class T>
   for (; i < count; ++i) total += a[i] * b[i];
   return total;
 }
+template <class M>
+[[gnu::always_inline]] inline float dot(const float* a, const Bfloat16* b, int64_t count) {
+  float total = 0;
+  for (int64_t i = 0; i < count; ++i)
+    total += a[i] * __builtin_bit_cast(float, static_cast<uint32_t>(b[i].bits) << 16);
+  return total;
+}
 
 // Below it a score gives no weight, without a softmax. Pairs that do not see each other have a
 // score of -infinity. Comparisons are such that what is not a number stays so.
@@ -175,14 +217,15 @@ constexpr T floor_of(TileWeights weights) {
   return weights == TileWeights::relu ? T(0) : -kInfinity<T>;
 }
 
-template <class T>
+template <class T, class Row>
 struct Forward {
-  const TileAttention<T>& task;
+  const TileAttention<T, Row>& task;
   int64_t first, last;
 
   template <class M>
   [[gnu::always_inline]] void on() const {
-    TileRoom<T> room(Pass<M, T>::room(task) + kTileSide * padded<T>(task.value_width));
+    TileRoom<T> room(Pass<M, T, Row>::room(task) +
+                     kTileSide * (2 * padded<T>(task.value_width) + kTileSide));
     for (int64_t number = first; number < last; ++number) {
       const QueryTile tile(number, task.queries, task.query_block);
       room.clear();
@@ -192,7 +235,7 @@ struct Forward {
 
  private:
   template <class M>
-  [[gnu::always_inline]] void weigh_scores(const Pass<M, T>& pass) const {
+  [[gnu::always_inline]] void weigh_scores(const Pass<M, T, Row>& pass) const {
     for (int64_t j = 0; j < pass.found.rows; ++j)
       for (int64_t c = 0; c < pass.columns; c += kLanes<M, T>) {
         Vector<M, T> score;
@@ -204,11 +247,13 @@ struct Forward {
 
   template <class M>
   [[gnu::always_inline]] void attend(const QueryTile& tile, TileRoom<T>& room) const {
-    Pass<M, T> pass(task, tile, room);
+    using Form = Operands<M, T, Row>;
+    Pass<M, T, Row> pass(task, tile, room);
     const int64_t wide = pass.value_wide;
-    T* const sums = room.take(kTileSide * wide);
+    T *const sums = room.take(kTileSide * wide), *const values = room.take(kTileSide * wide),
+             *const weights = room.take(kTileSide * kTileSide);
     std::fill(sums, sums + tile.rows * wide, T(0));
-    Totals<M, T> totals;
+    Totals<M, T, Row> totals;
     pass.each_tile([&]() __attribute__((always_inline)) {
       if (task.weights != TileWeights::softmax) {
         weigh_scores(pass);
@@ -218,22 +263,20 @@ struct Forward {
           for (int64_t c = 0; c < wide; ++c) sums[i * wide + c] *= totals.shrunk[i];
       }
       pass.drop(pass.scores);
-      tile_product<M, T>({.rows = tile.rows,
-                          .columns = task.value_width,
-                          .depth = pass.found.rows,
-                          .a = pass.scores,
-                          .a_row = 1,
-                          .a_step = kTileSide,
-                          .b = pass.values.data,
-                          .b_row = pass.values.row,
-                          .out = sums,
-                          .out_row = wide,
-                          .add = true});
+      const int64_t keys = pass.found.rows;
+      Form::multiply(Form::queries(pass.scores, keys, weights),
+                     Form::rows(pass.values, keys, task.value_width, values),
+                     {.rows = tile.rows,
+                      .columns = task.value_width,
+                      .depth = keys,
+                      .out = sums,
+                      .out_row = wide,
+                      .add = true});
     });
     for (int64_t i = 0; i < tile.rows; ++i) {
-      const T total = totals.total[i];
-      const bool shares = task.weights == TileWeights::softmax;
-      const T factor = !shares ? T(1) : total > 0 ? 1 / total : T(0);
+      const T total = totals.total[i], shares = totals.shares[i];
+      const bool softmax = task.weights == TileWeights::softmax;
+      const T factor = !softmax ? T(1) : shares > 0 ? 1 / shares : T(0);
       T* const out = task.out.data + (tile.first + i) * task.out.row;
       for (int64_t c = 0; c < task.value_width; ++c) out[c] = factor * sums[i * wide + c];
       if (task.log_sum)
@@ -242,17 +285,17 @@ struct Forward {
   }
 };
 
-template <class T>
+template <class T, class Row>
 struct Backward {
-  const TileAttentionBackward<T>& task;
+  const TileAttentionBackward<T, Row>& task;
   int64_t first, last;
 
   template <class M>
   [[gnu::always_inline]] void on() const {
     const auto& past = task.past;
     const int64_t wide = padded<T>(past.width), value_wide = padded<T>(past.value_width);
-    TileRoom<T> room(Pass<M, T>::room(past) +
-                     kTileSide * (3 * wide + 3 * value_wide + 2 * kTileSide));
+    TileRoom<T> room(Pass<M, T, Row>::room(past) +
+                     kTileSide * (5 * wide + 4 * value_wide + 5 * kTileSide));
     for (int64_t number = first; number < last; ++number) {
       const QueryTile tile(number, past.queries, past.query_block);
       room.clear();
@@ -262,42 +305,47 @@ struct Backward {
 
  private:
   // What a tile of queries keeps while keys pass by.
+  template <class Form>
   struct Room {
-    T *queries, *slopes, *slope_columns;  // [64, E], dout: [64, D], [D, 64]
-    T *dq, *dk, *dv;                      // [64, E], [64, E], [64, D]
-    T *ds, *dropped;                      // [64, 64]
+    typename Form::Right queries, slopes, slope_columns;  // [64, E], dout: [64, D], [D, 64]
+    T *dq, *dk, *dv;                                      // [64, E], [64, E], [64, D]
+    T *ds, *dropped;                                      // [64, 64]
+    T *keys, *weights, *turned;                           // for operands: [64, E], [64, 64] twice
   };
 
   // From the gradients of a tile of queries to those of all that they read.
   template <class M>
   [[gnu::always_inline]] void return_to(const QueryTile& tile, TileRoom<T>& memory) const {
+    using Form = Operands<M, T, Row>;
     const auto& past = task.past;
-    Pass<M, T> pass(past, tile, memory);
+    Pass<M, T, Row> pass(past, tile, memory);
     const int64_t wide = pass.wide, value_wide = pass.value_wide;
-    const Room room = {.queries = memory.take(kTileSide * wide),
-                       .slopes = memory.take(kTileSide * value_wide),
-                       .slope_columns = memory.take(value_wide * kTileSide),
-                       .dq = memory.take(kTileSide * wide),
-                       .dk = memory.take(kTileSide * wide),
-                       .dv = memory.take(kTileSide * value_wide),
-                       .ds = memory.take(kTileSide * kTileSide),
-                       .dropped = memory.take(kTileSide * kTileSide)};
-    const auto own = [&](int64_t i) __attribute__((always_inline)) {
-      return tile.first + i;
+    const auto take = [&](int64_t columns) __attribute__((always_inline)) {
+      return memory.take(kTileSide * columns);
     };
-    gather_rows(past.q.data, past.q.row, tile.rows, past.width, own, room.queries, wide);
-    gather_rows(task.dout.data, task.dout.row, tile.rows, past.value_width, own, room.slopes,
-                value_wide);
-    transpose_rows<M, T>(room.slopes, value_wide, tile.rows, past.value_width, T(1),
-                         room.slope_columns, kTileSide);
+    const auto queries = pass.own_copy(past.q, past.width, pass.take_rows(memory, past.width)),
+               slopes = pass.own_copy(task.dout, past.value_width,
+                                      pass.take_rows(memory, past.value_width));
+    const Room<Form> room = {
+        .queries = Form::rows(queries, tile.rows, past.width, take(wide)),
+        .slopes = Form::rows(slopes, tile.rows, past.value_width, take(value_wide)),
+        .slope_columns = Form::columns(slopes, tile.rows, past.value_width, T(1), take(value_wide)),
+        .dq = take(wide),
+        .dk = take(wide),
+        .dv = take(value_wide),
+        .ds = take(kTileSide),
+        .dropped = take(kTileSide),
+        .keys = take(wide),
+        .weights = take(kTileSide),
+        .turned = take(kTileSide)};
     std::fill(room.dq, room.dq + tile.rows * wide, T(0));
     T log_sum[kTileSide], delta[kTileSide];
     const bool whole = pass.sight.places() <= kTileSide;
-    sums_of<M>(tile, room.slopes, value_wide, whole, log_sum, delta);
+    sums_of<M>(tile, slopes, whole, log_sum, delta);
     pass.each_tile([&]() __attribute__((always_inline)) {
-      read_slopes(pass, room);
+      read_slopes<Form>(pass, room);
       weigh<M>(pass, room.ds, whole, log_sum, delta);
-      add_gradients(pass, room);
+      add_gradients<Form>(pass, room);
     });
     for (int64_t i = 0; i < tile.rows; ++i) {
       T* const row = task.dq.data + (tile.first + i) * task.dq.row;
@@ -306,23 +354,21 @@ struct Backward {
   }
 
   // dp = V g, in ds.
-  template <class M>
-  [[gnu::always_inline]] void read_slopes(const Pass<M, T>& pass, const Room& room) const {
-    tile_product<M, T>({.rows = pass.found.rows,
-                        .columns = pass.columns,
-                        .depth = task.past.value_width,
-                        .a = pass.values.data,
-                        .a_row = pass.values.row,
-                        .a_step = 1,
-                        .b = room.slope_columns,
-                        .b_row = kTileSide,
-                        .out = room.ds,
-                        .out_row = kTileSide});
+  template <class Form, class M>
+  [[gnu::always_inline]] void read_slopes(const Pass<M, T, Row>& pass,
+                                          const Room<Form>& room) const {
+    Form::multiply(Form::left(pass.values), room.slope_columns,
+                   {.rows = pass.found.rows,
+                    .columns = pass.columns,
+                    .depth = task.past.value_width,
+                    .out = room.ds,
+                    .out_row = kTileSide});
     pass.drop(room.ds);
   }
   // Of a tile of keys: dk = ds q^T and dv = p g^T are written, dq += ds^T K stays.
-  template <class M>
-  [[gnu::always_inline]] void add_gradients(const Pass<M, T>& pass, const Room& room) const {
+  template <class Form, class M>
+  [[gnu::always_inline]] void add_gradients(const Pass<M, T, Row>& pass,
+                                            const Room<Form>& room) const {
     const auto& past = task.past;
     const int64_t rows = pass.found.rows, wide = pass.wide, value_wide = pass.value_wide;
     const T* weights = pass.scores;
@@ -331,33 +377,26 @@ struct Backward {
       pass.drop(room.dropped);
       weights = room.dropped;
     }
-    const TileProduct<T> to_keys = {.rows = rows,
-                                    .columns = past.width,
-                                    .depth = pass.tile.rows,
-                                    .a = room.ds,
-                                    .a_row = kTileSide,
-                                    .a_step = 1,
-                                    .b = room.queries,
-                                    .b_row = wide,
-                                    .out = room.dk,
-                                    .out_row = wide};
-    auto to_values = to_keys, to_queries = to_keys;
-    to_values.columns = past.value_width;
-    to_values.a = weights;
-    to_values.b = room.slopes;
-    to_values.out = room.dv;
-    to_values.b_row = to_values.out_row = value_wide;
-    to_queries.rows = pass.tile.rows;
-    to_queries.depth = rows;
-    to_queries.a_row = 1;
-    to_queries.a_step = kTileSide;
-    to_queries.b = pass.keys.data;
-    to_queries.b_row = pass.keys.row;
-    to_queries.out = room.dq;
-    to_queries.add = true;
-    tile_product<M, T>(to_keys);
-    tile_product<M, T>(to_values);
-    tile_product<M, T>(to_queries);
+    Form::multiply(Form::keys(weights, rows, room.weights), room.slopes,
+                   {.rows = rows,
+                    .columns = past.value_width,
+                    .depth = pass.tile.rows,
+                    .out = room.dv,
+                    .out_row = value_wide});
+    Form::multiply(Form::keys(room.ds, rows, room.weights), room.queries,
+                   {.rows = rows,
+                    .columns = past.width,
+                    .depth = pass.tile.rows,
+                    .out = room.dk,
+                    .out_row = wide});
+    Form::multiply(Form::queries(room.ds, rows, room.turned),
+                   Form::rows(pass.keys, rows, past.width, room.keys),
+                   {.rows = pass.tile.rows,
+                    .columns = past.width,
+                    .depth = rows,
+                    .out = room.dq,
+                    .out_row = wide,
+                    .add = true});
     for (int64_t j = 0; j < rows; ++j) {
       add_row(room.dk + j * wide, past.scale, past.width, task.dk, pass.found.token[j]);
       add_row(room.dv + j * value_wide, T(1), past.value_width, task.dv, pass.found.token[j]);
@@ -380,7 +419,7 @@ struct Backward {
   // The logarithms of the sums, infinite where nothing was seen, and delta = out . dout - dlog_sum;
   // the first is sum_j p_j dp_j, and left to `weigh` where one tile has all keys.
   template <class M>
-  [[gnu::always_inline]] void sums_of(const QueryTile& tile, const T* slopes, int64_t stride,
+  [[gnu::always_inline]] void sums_of(const QueryTile& tile, const Rows<const Row>& slopes,
                                       bool whole, T* log_sum, T* delta) const {
     const auto& past = task.past;
     std::fill(log_sum, log_sum + kTileSide, kInfinity<T>);
@@ -390,15 +429,15 @@ struct Backward {
       const int64_t n = tile.first + i;
       const T* const out = past.out.data + n * past.out.row;
       if (past.log_sum[n] != -kInfinity<T>) log_sum[i] = past.log_sum[n];
-      if (!whole) delta[i] = dot<M>(out, slopes + i * stride, past.value_width);
+      if (!whole) delta[i] = dot<M>(out, slopes.data + i * slopes.row, past.value_width);
       if (task.dlog_sum) delta[i] -= task.dlog_sum[n];
     }
   }
 
   // Scores become weights, and their gradients those of the scores.
   template <class M>
-  [[gnu::always_inline]] void weigh(const Pass<M, T>& pass, T* slopes, bool whole, const T* log_sum,
-                                    const T* delta) const {
+  [[gnu::always_inline]] void weigh(const Pass<M, T, Row>& pass, T* slopes, bool whole,
+                                    const T* log_sum, const T* delta) const {
     using V = Vector<M, T>;
     const bool shares = task.past.weights == TileWeights::softmax;
     const int64_t rows = pass.found.rows;
@@ -437,32 +476,43 @@ struct Backward {
   }
 };
 
+// There are products of halves on machines of one kind alone.
+template <class T, class Row, class Task>
+void run(const Task& task) {
+  if constexpr (std::is_same_v<T, Row>) return run_here(task);
+#ifdef __x86_64__
+  else
+    return Avx512::run(task);
+#endif
+}
+
 }  // namespace
 
-template <class T>
-int64_t query_tiles(const TileAttention<T>& task) noexcept {
-  const int64_t blocks = (task.queries + task.query_block - 1) / task.query_block;
-  return blocks * ((task.query_block + kTileSide - 1) / kTileSide);
+int64_t query_tiles(int64_t queries, int64_t query_block) noexcept {
+  const int64_t blocks = (queries + query_block - 1) / query_block;
+  return blocks * ((query_block + kTileSide - 1) / kTileSide);
 }
-template <class T>
-void tile_attention(const TileAttention<T>& task, int64_t first, int64_t last) noexcept {
-  run_here(Forward<T>{task, first, last});
+template <class T, class Row>
+void tile_attention(const TileAttention<T, Row>& task, int64_t first, int64_t last) noexcept {
+  run<T, Row>(Forward<T, Row>{task, first, last});
 }
-template <class T>
-void tile_attention_backward(const TileAttentionBackward<T>& task, int64_t first,
+template <class T, class Row>
+void tile_attention_backward(const TileAttentionBackward<T, Row>& task, int64_t first,
                              int64_t last) noexcept {
-  run_here(Backward<T>{task, first, last});
+  run<T, Row>(Backward<T, Row>{task, first, last});
 }
 
-template int64_t query_tiles(const TileAttention<float>& task) noexcept;
-template int64_t query_tiles(const TileAttention<double>& task) noexcept;
 template void tile_attention(const TileAttention<float>& task, int64_t first,
                              int64_t last) noexcept;
 template void tile_attention(const TileAttention<double>& task, int64_t first,
+                             int64_t last) noexcept;
+template void tile_attention(const TileAttention<float, Bfloat16>& task, int64_t first,
                              int64_t last) noexcept;
 template void tile_attention_backward(const TileAttentionBackward<float>& task, int64_t first,
                                       int64_t last) noexcept;
 template void tile_attention_backward(const TileAttentionBackward<double>& task, int64_t first,
                                       int64_t last) noexcept;
+template void tile_attention_backward(const TileAttentionBackward<float, Bfloat16>& task,
+                                      int64_t first, int64_t last) noexcept;
 
 }  // namespace longbow::kernels

@@ -42,7 +42,7 @@ template <class T, class Token>
     const T* const row = from + token(i) * from_row;
     T* const copy = to + i * stride;
     for (int64_t c = 0; c < width; ++c) copy[c] = row[c];
-    for (int64_t c = width; c < stride; ++c) copy[c] = 0;
+    for (int64_t c = width; c < stride; ++c) copy[c] = {};
   }
 }
 

@@ -7,8 +7,8 @@ namespace longbow {
 Tensor ExactAttention::attend(const Heads& heads, Context& context) {
   if (context.maps) return AllPairs::attend(heads, context);
   if (!drops()) return fused_attention(heads, context.mask, scale_);
-  return tiled_softmax(scaled(heads.q), heads.k, heads.v, Seen::by(context.mask), {}, weighing(),
-                       context)
+  return tiled_softmax(heads.q, heads.k, heads.v, Seen::by(context.mask), {}, weighing(), context,
+                       scale_)
       .to(heads.v.scalar_type());
 }
 

@@ -195,12 +195,15 @@ bool has_kernel(const Tensor& q, const Tensor& k, const Tensor& v, const Seen& s
          q.numel() > 0 && v.numel() > 0;
 }
 Tensor by_kernel(const Tensor& q, const Tensor& k, const Tensor& v, const Seen& seen,
-                 TileWeights weights, const DroppedWeights& dropped) {
+                 TileWeights weights, const DroppedWeights& dropped, double scale) {
   const int64_t n = q.size(2), m = k.size(2);
-  BlockRule rule = {.pairs = one_block(n, m), .visibility = {}, .dropped = dropped};
+  BlockRule rule = {.pairs = one_block(n, m), .visibility = {}, .dropped = dropped, .scale = scale};
   if (seen.causal) rule.visibility.ahead = m - n;
   if (seen.visible.defined()) rule.visibility.keep = seen.visible.squeeze(2).expand({-1, -1, m});
-  return attend_tiles(q, k, v, rule, weights);
+  if (has_tile_products(q) && k.scalar_type() == q.scalar_type() &&
+      v.scalar_type() == q.scalar_type())
+    return attend_tiles(q, k, v, rule, weights);
+  return attend_tiles(q.to(wide(q)), k.to(wide(k)), v.to(wide(v)), rule, weights);
 }
 
 Tensor flat(const Tensor& x) {
@@ -208,17 +211,16 @@ Tensor flat(const Tensor& x) {
 }
 
 Tensor tiled(bool rectified, const Tensor& q, const Tensor& k, const Tensor& v, const Seen& seen,
-             const Tiling& tiling, const Weighing& weighing, const Context& context) {
+             const Tiling& tiling, const Weighing& weighing, const Context& context, double scale) {
   if (has_kernel(q, k, v, seen, tiling))
-    return by_kernel(q, k.to(wide(k)), v.to(wide(v)), seen,
-                     rectified ? TileWeights::relu : TileWeights::softmax,
-                     dropped_weights(weighing, context));
+    return by_kernel(q, k, v, seen, rectified ? TileWeights::relu : TileWeights::softmax,
+                     dropped_weights(weighing, context), scale);
   Plan plan(q, seen, tiling);
   plan.rectified = rectified;
   plan.dropout = weighing.training ? weighing.dropout : 0;
   plan.site = weighing.path + ".dropout";
   plan.random = context.random;
-  return applied<Tiled>({flat(q), flat(k), flat(v)}, std::move(plan))[0].view(
+  return applied<Tiled>({flat(q) * scale, flat(k), flat(v)}, std::move(plan))[0].view(
       {q.size(0), q.size(1), q.size(2), v.size(3)});
 }
 
@@ -256,13 +258,15 @@ void each_tile(const Tensor& q, const Tensor& k, const Seen& seen, const Tiling&
 }
 
 Tensor tiled_softmax(const Tensor& q, const Tensor& k, const Tensor& v, const Seen& seen,
-                     const Tiling& tiling, const Weighing& weighing, const Context& context) {
-  return tiled(false, q, k, v, seen, tiling, weighing, context);
+                     const Tiling& tiling, const Weighing& weighing, const Context& context,
+                     double scale) {
+  return tiled(false, q, k, v, seen, tiling, weighing, context, scale);
 }
 
 Tensor tiled_relu(const Tensor& q, const Tensor& k, const Tensor& v, const Seen& seen,
-                  const Tiling& tiling, const Weighing& weighing, const Context& context) {
-  return tiled(true, q, k, v, seen, tiling, weighing, context);
+                  const Tiling& tiling, const Weighing& weighing, const Context& context,
+                  double scale) {
+  return tiled(true, q, k, v, seen, tiling, weighing, context, scale);
 }
 
 Tensor AllPairs::attend(const Heads& heads, Context& context) {

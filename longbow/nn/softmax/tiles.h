@@ -47,13 +47,15 @@ struct Tiling {
 void each_tile(const Tensor& q, const Tensor& k, const Seen& seen, const Tiling& tiling,
                const OnTile& body);
 
-// sum_j w_ij v_j with w_ij = softmax_j(q_i . k_j) or relu(q_i . k_j) over the keys that are seen;
-// v [B, H, M, D] -> [B, H, N, D], in float32 at least. q is scaled already. A row that sees nothing
-// is zero, and so is its gradient.
+// sum_j w_ij v_j with w_ij = softmax_j(q_i . k_j scale) or relu(q_i . k_j scale) over the keys that
+// are seen; v [B, H, M, D] -> [B, H, N, D], in float32 at least or, where kernels multiply
+// bfloat16, in the type of v. A row that sees nothing is zero, and so is its gradient.
 Tensor tiled_softmax(const Tensor& q, const Tensor& k, const Tensor& v, const Seen& seen,
-                     const Tiling& tiling, const Weighing& weighing, const Context& context);
+                     const Tiling& tiling, const Weighing& weighing, const Context& context,
+                     double scale = 1);
 Tensor tiled_relu(const Tensor& q, const Tensor& k, const Tensor& v, const Seen& seen,
-                  const Tiling& tiling, const Weighing& weighing, const Context& context);
+                  const Tiling& tiling, const Weighing& weighing, const Context& context,
+                  double scale = 1);
 
 // An attention that may read all pairs and decodes from a cache of all keys and values.
 class AllPairs : public AttentionImpl {
