@@ -6,11 +6,12 @@
 #include "longbow/nn/contract/linear.h"
 #include "longbow/nn/contract/recompute.h"
 #include "longbow/nn/layers/layer_norm.h"
+#include "longbow/ops/perceptron.h"
 
 namespace longbow {
 
-LinformerLayer::LinformerLayer(const Site& site, int64_t out, CheckpointLevel level)
-    : path_(site.path), level_(level), shared_(site.shared) {
+LinformerLayer::LinformerLayer(const Site& site, int64_t out, double rate, CheckpointLevel level)
+    : path_(site.path), rate_(rate), level_(level), shared_(site.shared) {
   const int64_t in = site.shape.width;
   if (in != out)
     resample_ = register_module("resample", std::make_shared<Linear>(site.at("resample"), in, out));
@@ -22,7 +23,7 @@ Tensor LinformerLayer::operator()(const Tensor& x, const Context& context,
   Context own = prepared(x, context, inputs);
   const auto body = [this](const Tensor& t, Context& c) {
     if (c.recomputing) c.maps = nullptr;  // whoever looked may be gone
-    return joined(t, f(t, c));
+    return joined(t, f(t, c), c);
   };
   if (level_ == CheckpointLevel::C0 || !at::GradMode::is_enabled()) return body(x, own);
   auto all = parameters();
@@ -32,11 +33,12 @@ Tensor LinformerLayer::operator()(const Tensor& x, const Context& context,
 
 Tensor LinformerLayer::extend(const Tensor& x, State& state, const Context& context) {
   Context own = context;
-  return joined(x, grown(x, state, own));
+  return joined(x, grown(x, state, own), own);
 }
 
-Tensor LinformerLayer::joined(const Tensor& x, const Tensor& y) const {
-  return (*norm_)((resample_ ? (*resample_)(x) : x) + y);
+Tensor LinformerLayer::joined(const Tensor& x, const Tensor& y, const Context& context) const {
+  return (*norm_)(add_dropped(resample_ ? (*resample_)(x) : x, y,
+                              drop_of(rate_, is_training(), context, path_ + ".dropout")));
 }
 
 Context LinformerLayer::prepared(const Tensor&, const Context& context,
@@ -106,7 +108,7 @@ Node mixer_options(const LinformerConfig& c, const Slots& slots, bool triangle, 
 class AttentionLayer : public LinformerLayer {
  public:
   AttentionLayer(const Site& site, const LinformerConfig& config, bool cross)
-      : LinformerLayer(site, site.shape.width, config.checkpoint_level),
+      : LinformerLayer(site, site.shape.width, config.dropout, config.checkpoint_level),
         config_(config),
         cross_(cross) {
     auto here = site.at("mixer");
@@ -150,9 +152,7 @@ class AttentionLayer : public LinformerLayer {
     return own;
   }
 
-  Tensor f(const Tensor& x, Context& context) override {
-    return finished((*mixer_)(x, context), context);
-  }
+  Tensor f(const Tensor& x, Context& context) override { return finished((*mixer_)(x, context)); }
 
   void start(State& state, int64_t lanes, int64_t capacity,
              const LinformerInputs& inputs) override {
@@ -165,15 +165,15 @@ class AttentionLayer : public LinformerLayer {
     mixer_->start(state, lanes, capacity, context);
   }
   Tensor grown(const Tensor& x, State& state, Context& context) override {
-    return finished(mixer_->extend(x, state, context), context);
+    return finished(mixer_->extend(x, state, context));
   }
 
  private:
-  Tensor finished(const Tensor& y, const Context& context) const {
+  Tensor finished(const Tensor& y) const {
     const auto bias = output_in_bias_.defined()
                           ? at::linear(output_in_bias_, output_weight_, output_bias_)
                           : output_bias_;
-    return dropout(y + bias, config_.dropout, is_training(), context, path_ + ".dropout");
+    return y + bias;
   }
 
   // There a decoder hides the future of the embeddings, not its own.
@@ -192,9 +192,8 @@ class AttentionLayer : public LinformerLayer {
 class FeedLayer : public LinformerLayer {
  public:
   FeedLayer(const Site& site, const LinformerConfig& config, int64_t out)
-      : LinformerLayer(site, out, config.checkpoint_level),
-        activation_(config.activation),
-        rate_(config.dropout_ff) {
+      : LinformerLayer(site, out, config.dropout_ff, config.checkpoint_level),
+        activation_(config.activation) {
     const auto add = [&](const std::string& name, int64_t from, int64_t to) {
       return register_module(name, std::make_shared<Linear>(site.at(name), from, to));
     };
@@ -204,15 +203,13 @@ class FeedLayer : public LinformerLayer {
 
  protected:
   Tensor f(const Tensor& x, Context& context) override {
-    const auto dropped = [&](const Tensor& t, const std::string& name) {
-      return dropout(t, rate_, is_training(), context, path_ + name);
-    };
-    return dropped((*w_2_)(dropped(activated((*w_1_)(x), activation_), ".dropout_in")), ".dropout");
+    const auto drop = drop_of(rate_, is_training(), context, path_ + ".dropout_in");
+    return perceptron(
+        x, {w_1_->weight, w_1_->bias, w_2_->weight, w_2_->bias, curve_of(activation_), drop});
   }
 
  private:
   Activation activation_;
-  double rate_;
   std::shared_ptr<Linear> w_1_, w_2_;
 };
 

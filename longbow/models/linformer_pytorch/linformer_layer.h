@@ -6,7 +6,7 @@
 
 namespace longbow {
 
-// LN(x + f(x)), with a projection of x where f changes the width.
+// LN(x + dropout(f(x))), with a projection of x where f changes the width.
 class LinformerLayer : public Part {
  public:
   Tensor operator()(const Tensor& x, const Context& context, const LinformerInputs& inputs);
@@ -14,7 +14,7 @@ class LinformerLayer : public Part {
   Tensor extend(const Tensor& x, State& state, const Context& context);
 
  protected:
-  LinformerLayer(const Site& site, int64_t out, CheckpointLevel level);
+  LinformerLayer(const Site& site, int64_t out, double rate, CheckpointLevel level);
   // What f is to see beside x.
   virtual Context prepared(const Tensor& x, const Context& context,
                            const LinformerInputs& inputs) const;
@@ -22,9 +22,10 @@ class LinformerLayer : public Part {
   virtual Tensor grown(const Tensor& x, State& state, Context& context);
 
   std::string path_;
+  double rate_;  // of dropout
 
  private:
-  Tensor joined(const Tensor& x, const Tensor& y) const;
+  Tensor joined(const Tensor& x, const Tensor& y, const Context& context) const;
   CheckpointLevel level_;
   std::shared_ptr<Shared> shared_;
   std::shared_ptr<Linear> resample_;

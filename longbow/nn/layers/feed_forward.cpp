@@ -5,12 +5,20 @@
 #include "longbow/core/option_error.h"
 #include "longbow/nn/contract/linear.h"
 #include "longbow/nn/contract/recompute.h"
+#include "longbow/ops/perceptron.h"
 
 namespace longbow {
 namespace {
 
 // Each (token, group) gathers two rows of the matrices: that pays while tokens are few.
 constexpr int64_t kGatheredTokens = 4;
+
+Tensor gumbel(const Tensor& like, const Context& context, const std::string& site) {
+  const auto u = context.random.uniform(like.sizes(), site).clamp(1e-6, 1 - 1e-6);
+  return u.log().neg().log().neg().to(like.scalar_type());
+}
+
+}  // namespace
 
 kernels::Curve curve_of(Activation activation) {
   switch (activation) {
@@ -25,13 +33,6 @@ kernels::Curve curve_of(Activation activation) {
   }
   TORCH_INTERNAL_ASSERT(false);
 }
-
-Tensor gumbel(const Tensor& like, const Context& context, const std::string& site) {
-  const auto u = context.random.uniform(like.sizes(), site).clamp(1e-6, 1 - 1e-6);
-  return u.log().neg().log().neg().to(like.scalar_type());
-}
-
-}  // namespace
 
 Tensor activated(const Tensor& x, Activation activation) {
   return curved(x, curve_of(activation));
@@ -102,9 +103,11 @@ Tensor FeedForward::added(const Tensor& x, const LayerNorm& norm, const Drop& dr
 
 Tensor FeedForward::fed(const Tensor& x, Context& context) {
   if (config_.kind == FeedForwardKind::sparse) return fed_sparsely(x, context);
+  if (config_.kind == FeedForwardKind::dense)
+    return perceptron(
+        x, {up_->weight, up_->bias, down_->weight, down_->bias, curve_of(config_.activation), {}});
   const auto up = (*up_)(x);
-  return (*down_)(gate_ ? activated((*gate_)(x), config_.activation) * up
-                        : activated(up, config_.activation));
+  return (*down_)(activated((*gate_)(x), config_.activation) * up);
 }
 
 Tensor FeedForward::fed_sparsely(const Tensor& x, Context& context) {

@@ -15,6 +15,7 @@ enum class Activation { gelu, gelu_tanh, relu, silu };
 constexpr std::array<std::string_view, 4> names_of(Activation) {
   return {"gelu", "gelu_tanh", "relu", "silu"};
 }
+kernels::Curve curve_of(Activation activation);
 Tensor activated(const Tensor& x, Activation activation);
 
 enum class FeedForwardKind { dense, glu, sparse, none };
