@@ -24,6 +24,9 @@ struct InOrdersBackward {
   TokenOrders of;
   const void* rows;
   HeadResults dx;
+  // Where `all` [B, H, tokens] is -infinity, a row of `more` is added; null where none is.
+  const float* all;
+  HeadRows more;
 };
 
 struct JoinOrders {
@@ -31,7 +34,8 @@ struct JoinOrders {
   const void* parts;     // [B, H, orders, places, width]
   const float* log_sum;  // [B, H, orders, places]
   HeadResults out;
-  float* all;  // [B, H, tokens]
+  float* all;    // [B, H, tokens]
+  HeadRows own;  // what a token reads that saw nothing; null: zeros
 };
 // Places behind the tokens are not written.
 struct JoinOrdersBackward {

@@ -1,13 +1,15 @@
 #pragma once
 // Softmax attention of few queries on tensor cores; ops/pack_softmax.h defines it. Numbers are
-// bfloat16 or float16, scores and sums float32. As many queries and channels as slot_softmax.h has
-// keys and channels.
+// bfloat16 or float16, scores and sums float32. Heads have as many channels as slot_softmax.h
+// takes.
 #include <cstdint>
 
 #include "longbow/kernels/element.h"
 #include "longbow/kernels/head_rows.h"
 
 namespace longbow::kernels {
+
+constexpr int64_t kMostPackQueries = 128;
 
 struct PackSoftmax {
   Element type;

@@ -19,6 +19,25 @@ struct BlockPairs {
 // All queries, which are one block, read all keys, which are another.
 BlockPairs one_block(int64_t queries, int64_t keys, at::Device device = at::kCPU);
 
+// The past of a Transformer-XL or Compressive Transformer. With
+//   b_i = i - tokens + 1   or   (i div segment) segment - tokens,   c_i = max(b_i div rate, 0),
+// query i reads the keys c_i rate <= j <= i and the slots c_i - slots <= g < c_i. Slot g is the key
+// first_slot + g; it stands for the group [g rate, (g + 1) rate), and slots stand right before the
+// oldest key that is read, at c_i rate - (c_i - g).
+struct RememberedKeys {
+  int64_t tokens = 0;   // 0 = there is no such rule
+  int64_t segment = 0;  // 0 = there are none
+  int64_t rate = 1, slots = 0, first_slot = std::numeric_limits<int64_t>::max();
+
+  // c_i.
+  int64_t left(int64_t i) const {
+    const int64_t begin = segment > 0 ? i / segment * segment - tokens : i - tokens + 1;
+    return begin < 0 ? 0 : begin / rate;
+  }
+  // Of the oldest key or slot that a query may read.
+  int64_t farthest() const { return tokens - 1 + segment + rate - 1 + slots; }
+};
+
 // Which keys of a listed block a query reads, by the positions of both.
 struct Visibility {
   static constexpr int64_t kAll = std::numeric_limits<int64_t>::max();
@@ -30,10 +49,11 @@ struct Visibility {
   at::Tensor query_positions = {}, key_positions = {};
   // Of the same shapes: a query reads keys of its own group only; undefined: all are of one.
   at::Tensor query_groups = {}, key_groups = {};
-  at::Tensor key_bias = {};  // [1 or B, 1 or H, M] float: added to scores, without a gradient
+  at::Tensor key_bias = {};    // [1 or B, 1 or H, M] float: added to scores, without a gradient
+  RememberedKeys memory = {};  // instead of limits, positions and groups
   bool hides_nothing() const {
     return back == kAll && ahead == kAll && apart == 0 && !keep.defined() &&
-           !query_groups.defined();
+           !query_groups.defined() && memory.tokens == 0;
   }
 };
 

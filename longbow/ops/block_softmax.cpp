@@ -20,12 +20,16 @@ using Two = std::tuple<Tensor, Tensor>;
 using Four = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 using Maybe = std::optional<Tensor>;
 
+bool has_kernel(const Tensor& q, const Tensor& k, const Tensor& v, const BlockRule& rule) {
+  return has_tile_kernel(q, k, v) && rule.visibility.memory.tokens == 0;
+}
+
 Two on_cpu(const Tensor& q, const Tensor& k, const Tensor& v, const Maybe& bias,
            const OptionalTensors& rule, at::IntArrayRef numbers, at::ArrayRef<double> factors) {
   const auto whole = unpacked(rule, numbers, factors);
   const auto added = bias.value_or(Tensor());
-  return has_tile_kernel(q, k, v) ? tile_attention(q, k, v, added, whole, TileWeights::softmax)
-                                  : block_softmax_formula(q, k, v, added, whole);
+  return has_kernel(q, k, v, whole) ? tile_attention(q, k, v, added, whole, TileWeights::softmax)
+                                    : block_softmax_formula(q, k, v, added, whole);
 }
 
 Four backward_on_cpu(const Tensor& dout, const Tensor& dlog_sum, const Tensor& q, const Tensor& k,
@@ -35,8 +39,8 @@ Four backward_on_cpu(const Tensor& dout, const Tensor& dlog_sum, const Tensor& q
   const auto whole = unpacked(rule, numbers, factors);
   const BlockSoftmaxPast past = {q,    k,        v,         bias.value_or(Tensor()), out, log_sum,
                                  dout, dlog_sum, wants_bias};
-  return has_tile_kernel(q, k, v) ? tile_attention_backward(past, whole, TileWeights::softmax)
-                                  : block_softmax_formula_backward(past, whole);
+  return has_kernel(q, k, v, whole) ? tile_attention_backward(past, whole, TileWeights::softmax)
+                                    : block_softmax_formula_backward(past, whole);
 }
 
 Two on_meta(const Tensor& q, const Tensor&, const Tensor& v, const Maybe&, const OptionalTensors&,
@@ -169,6 +173,15 @@ BlockSoftmax block_softmax(const Tensor& q, const Tensor& k, const Tensor& v,
                    bias.size(4) == keys),
               "block_softmax: bias is ", bias.sizes(), " for ", columns.size(2), " blocks of ",
               block, " queries and ", keys, " listed keys");
+  TORCH_CHECK(scale > 0, "block_softmax: scale is ", scale, ", not above 0");
+  const auto& memory = visibility.memory;
+  const bool limited = visibility.back != Visibility::kAll ||
+                       visibility.ahead != Visibility::kAll || visibility.apart != 0 ||
+                       visibility.query_positions.defined() || visibility.key_positions.defined() ||
+                       visibility.query_groups.defined();
+  TORCH_CHECK(memory.tokens == 0 || (!limited && memory.rate > 0), "block_softmax: a memory of ",
+              memory.tokens, " tokens and ", memory.slots, " slots of ", memory.rate,
+              " beside limits, positions or groups");
   const auto rule = packed({pairs, visibility, dropped, distances, scale});
   const auto [out, log_sum] = call(q, k, v, bias.defined() ? Maybe(bias) : std::nullopt,
                                    rule.tensors, rule.numbers, rule.factors);

@@ -8,7 +8,7 @@ namespace longbow {
 
 // sum_j w_ij v_j with w_i = softmax over the visible j of scale q_i . k_j + bias, and log sum_j
 // e^{...}, so that parts over other keys can be added. A query that sees nothing reads zero; its
-// logarithm is -infinity.
+// logarithm is -infinity. The scale is above 0.
 struct BlockSoftmax {
   at::Tensor out, log_sum;  // [B, H, N, D], [B, H, N] in float32 at least
 };

@@ -68,15 +68,28 @@ struct Plan : BlockRule {
     const auto offset = at::arange(pairs.key_block, pairs.columns.options());
     return (pairs.columns.unsqueeze(-1) * pairs.key_block + offset).flatten(-2);
   }
-  // The positions of keys, [.., U, 1, S key_block].
-  Tensor key_places() const {
+  // c_i, [1, 1, U, query_block, 1].
+  Tensor left(int64_t n) const {
+    const auto& memory = visibility.memory;
+    const auto i = of_queries(numbered(n));
+    const auto begin = memory.segment > 0
+                           ? i.floor_divide(memory.segment) * memory.segment - memory.tokens
+                           : i - (memory.tokens - 1);
+    return begin.floor_divide(memory.rate).clamp_min(0);
+  }
+  // The positions of keys, [.., U, 1 or query_block, S key_block].
+  Tensor key_places(int64_t n) const {
     const auto& given = visibility.key_positions;
-    return given.defined() ? of_keys(given) : index().unsqueeze(-2);
+    const auto& memory = visibility.memory;
+    const auto place = given.defined() ? of_keys(given) : index().unsqueeze(-2);
+    if (memory.tokens == 0 || memory.slots == 0) return place;
+    const auto slot = place - memory.first_slot;
+    return at::where(slot < 0, place, slot + left(n) * (memory.rate - 1));
   }
   // How far queries are behind keys: i - j, [b, h, U, query_block, S key_block].
   Tensor behind(int64_t n) const {
     const auto& given = visibility.query_positions;
-    return of_queries(given.defined() ? given : numbered(n)) - key_places();
+    return of_queries(given.defined() ? given : numbered(n)) - key_places(n);
   }
   // The column of each pair in a bias by distance.
   Tensor labels(int64_t n) const {
@@ -97,6 +110,15 @@ struct Plan : BlockRule {
     return together(rows, n).sum_to_size(bias.sizes()).to(bias.scalar_type());
   }
 
+  // What the memory shows, [.., U, query_block, S key_block] bool.
+  Tensor remembered(int64_t n) const {
+    const auto& memory = visibility.memory;
+    const auto place = key_places(n), oldest = left(n) * memory.rate;
+    const auto token = (place >= oldest).logical_and(place <= of_queries(numbered(n)));
+    if (memory.slots == 0) return token;
+    const auto slot = (place < oldest).logical_and(place >= oldest - memory.slots);
+    return at::where(index().unsqueeze(-2) < memory.first_slot, token, slot);
+  }
   // [b, h, U, query_block or 1, S key_block] bool.
   Tensor visible(int64_t n, int64_t m) const {
     const auto& rule = visibility;
@@ -105,12 +127,13 @@ struct Plan : BlockRule {
     if (rule.keep.defined()) seen = seen.logical_and(of_keys(rule.keep));
     if (rule.query_groups.defined())
       seen = seen.logical_and(of_queries(rule.query_groups) == of_keys(rule.key_groups));
+    if (rule.memory.tokens > 0) return seen.logical_and(remembered(n));
     if (rule.back == Visibility::kAll && rule.ahead == Visibility::kAll && rule.apart <= 0)
       return seen;
     const auto distance = behind(n);
     if (rule.back != Visibility::kAll) {
       const auto near = distance <= rule.back;
-      seen = seen.logical_and(rule.first > 0 ? near.logical_or(key_places() < rule.first) : near);
+      seen = seen.logical_and(rule.first > 0 ? near.logical_or(key_places(n) < rule.first) : near);
     }
     if (rule.ahead != Visibility::kAll) seen = seen.logical_and(distance >= -rule.ahead);
     return rule.apart > 0 ? seen.logical_and(distance.abs() >= rule.apart) : seen;

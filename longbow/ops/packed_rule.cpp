@@ -8,6 +8,7 @@ using at::Tensor;
 
 PackedRule packed(const BlockRule& rule) {
   const auto& [pairs, visibility, dropped, distances, scale] = rule;
+  const auto& memory = visibility.memory;
   OptionalTensors tensors;
   for (const auto& tensor :
        {pairs.columns, visibility.keep, visibility.query_positions, visibility.key_positions,
@@ -16,15 +17,16 @@ PackedRule packed(const BlockRule& rule) {
   return {tensors,
           {pairs.query_block, pairs.key_block, visibility.back, visibility.ahead, visibility.apart,
            static_cast<int64_t>(dropped.site), distances.low, distances.high, pairs.readers,
-           visibility.first},
+           visibility.first, memory.tokens, memory.segment, memory.rate, memory.slots,
+           memory.first_slot},
           {dropped.rate, scale}};
 }
 
 BlockRule unpacked(const OptionalTensors& tensors, at::IntArrayRef numbers,
                    at::ArrayRef<double> factors) {
-  TORCH_CHECK(tensors.size() == 8 && numbers.size() == 10 && factors.size() == 2,
+  TORCH_CHECK(tensors.size() == 8 && numbers.size() == 15 && factors.size() == 2,
               "block_softmax: a rule of ", tensors.size(), " tensors, ", numbers.size(),
-              " numbers and ", factors.size(), " factors, but needs 8, 10 and 2");
+              " numbers and ", factors.size(), " factors, but needs 8, 15 and 2");
   const auto at = [&](size_t i) {
     const std::optional<Tensor> tensor = tensors[i];
     return tensor.value_or(Tensor());
@@ -39,7 +41,12 @@ BlockRule unpacked(const OptionalTensors& tensors, at::IntArrayRef numbers,
                          .key_positions = at(3),
                          .query_groups = at(4),
                          .key_groups = at(5),
-                         .key_bias = at(6)},
+                         .key_bias = at(6),
+                         .memory = {.tokens = numbers[10],
+                                    .segment = numbers[11],
+                                    .rate = numbers[12],
+                                    .slots = numbers[13],
+                                    .first_slot = numbers[14]}},
           .dropped = {at(7), static_cast<uint64_t>(numbers[5]), factors[0]},
           .distances = {numbers[6], numbers[7]},
           .scale = factors[1]};

@@ -14,7 +14,7 @@ struct PackedRule {
   // columns, keep, positions, groups, the bias of keys, the key of what is dropped
   OptionalTensors tensors;
   std::vector<int64_t> numbers;  // query_block, key_block, back, ahead, apart, site, low, high,
-                                 // readers, first
+                                 // readers, first, and those of the memory
   std::vector<double> factors;   // the rate of what is dropped, the scale of scores
 };
 PackedRule packed(const BlockRule& rule);

@@ -36,6 +36,7 @@ struct Problem {
   DroppedWeights dropped = {};
   double scale = 1;
   Distances distances = {};
+  bool rounds_bias = false;  // its type is that of queries
 
   explicit Problem(const Sizes& of, int64_t lists = 1, int64_t listed = 4)
       : size(of),
@@ -74,7 +75,8 @@ Results results(const Problem& p, at::ScalarType rounded, at::ScalarType compute
   };
   const auto there = [&](const Tensor& x) { return x.defined() ? x.to(device) : x; };
   const auto q = leaf(p.q, computed), k = leaf(p.k, computed), v = leaf(p.v, computed);
-  const auto bias = leaf(p.bias, computed == at::kDouble ? at::kDouble : at::kFloat);
+  const bool keeps = p.rounds_bias || computed == at::kDouble;
+  const auto bias = leaf(p.bias, keeps ? computed : at::kFloat);
   auto pairs = p.pairs;
   pairs.columns = there(pairs.columns);
   auto rule = p.visibility;
@@ -130,6 +132,20 @@ TEST(BlockSoftmaxCuda, IsTheFormulaForBlocksOfAllSizes) {
     for (const int64_t key_block : {5, 64, 200})
       expect_equal(Problem({137, 301, query_block, key_block}, 2),
                    c10::str("137 in ", query_block, ", 301 in ", key_block));
+}
+
+// What was summed so far is then next to nothing beside the tile that follows, or all there is.
+TEST(BlockSoftmaxCuda, ScoresMayGrowOrShrinkFromTileToTile) {
+  for (const bool grow : {true, false})
+    for (const int64_t block : {64, 320}) {
+      Problem p({block, 320, block, 64}, 1, 5);
+      p.pairs.columns = at::arange(5).view({1, 1, 1, 5});
+      const auto along = at::full({p.size.width}, 1 / std::sqrt(p.size.width), at::kDouble);
+      const auto steps = at::linspace(grow ? -15 : 15, grow ? 15 : -15, 320, at::kDouble);
+      p.q = p.q + 4 * along;
+      p.k = p.k + steps.unsqueeze(1) * along;
+      expect_equal(p, c10::str(grow ? "growing" : "shrinking", " in ", block));
+    }
 }
 
 TEST(BlockSoftmaxCuda, TakesAllWidthsAndBothTypes) {
@@ -274,6 +290,33 @@ TEST(BlockSoftmaxCuda, AddsABiasByDistance) {
       expect_equal(p, c10::str(low, " to ", high, ", blocks of ", block, ", some hidden"));
       p.dropped = {at::tensor({3, 4}, at::kLong), 77, 0.2};
       expect_equal(p, c10::str(low, " to ", high, ", blocks of ", block, ", some dropped"));
+      p.rounds_bias = true;
+      for (const auto type : {at::kBFloat16, at::kHalf})
+        expect_equal(p, c10::str(low, " to ", high, ", blocks of ", block, ", rounded"), type);
+    }
+}
+
+TEST(BlockSoftmaxCuda, ReadsWhatIsRemembered) {
+  for (const auto& memory :
+       {RememberedKeys{.tokens = 70},
+        {.tokens = 1, .rate = 2, .slots = 30, .first_slot = 192},
+        {.tokens = 33, .rate = 4, .slots = 20, .first_slot = 192},
+        {.tokens = 20, .segment = 24, .rate = 3, .slots = 9, .first_slot = 150}})
+    for (const int64_t block : {16, 64}) {
+      Problem p({150, 250, block, block, 64, 64});
+      const int64_t rows = p.pairs.columns.size(2), blocks = (250 + block - 1) / block;
+      p.pairs.columns = at::arange(blocks).expand({1, 1, rows, blocks});
+      const auto what = c10::str("the last ", memory.tokens, ", blocks of ", block);
+      p.visibility.memory = memory;
+      expect_equal(p, what, at::kBFloat16, {0.05, 0.05});  // there is no kernel
+      p.distances = {-memory.farthest(), 0};
+      p.bias = random_normal({kBatch, kHeads, 150, memory.farthest() + 1}, 13);
+      expect_equal(p, what + ", by distance");
+      p.rounds_bias = true;
+      for (const auto type : {at::kBFloat16, at::kHalf}) expect_equal(p, what + ", rounded", type);
+      p.dropped = {at::tensor({3, 4}, at::kLong), 77, 0.2};
+      p.visibility.keep = numbers({kBatch, 1, 250}, 4, 12) > 0;
+      expect_equal(p, what + ", some hidden and some dropped");
     }
 }
 

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <optional>
+
 #include "longbow/ops/philox.h"
 #include "tests/ops/registered.h"
 #include "tests/support/tensor.h"
@@ -24,6 +26,16 @@ struct Problem {
 int64_t at_or(const Tensor& x, int64_t b, int64_t h, int64_t t, int64_t otherwise) {
   if (!x.defined()) return otherwise;
   return x[b % x.size(0)][h % x.size(1)][t].item<int64_t>();
+}
+
+// How far key j, or a slot, is behind query i; none where the memory hides it.
+std::optional<int64_t> distance_of(const RememberedKeys& memory, int64_t i, int64_t j) {
+  const int64_t left = memory.left(i), oldest = left * memory.rate;
+  if (j < memory.first_slot)
+    return j >= oldest && j <= i ? std::optional<int64_t>(i - j) : std::nullopt;
+  const int64_t slot = j - memory.first_slot;
+  if (slot >= left || slot < left - memory.slots) return std::nullopt;
+  return i - oldest + left - slot;
 }
 
 // How often query i reads key j, and the bias of the pair: pair by pair, by the words of the
@@ -47,8 +59,13 @@ Dense dense(const Problem& p, int64_t batch, int64_t heads) {
             const int64_t j = block * p.pairs.key_block + o;
             if (j >= p.keys || !at_or(v.keep, b, h, j, 1)) continue;
             if (at_or(v.query_groups, b, h, i, 0) != at_or(v.key_groups, b, h, j, 0)) continue;
-            const int64_t distance =
+            int64_t distance =
                 at_or(v.query_positions, b, h, i, i) - at_or(v.key_positions, b, h, j, j);
+            if (v.memory.tokens > 0) {
+              const auto found = distance_of(v.memory, i, j);
+              if (!found) continue;
+              distance = *found;
+            }
             const bool far = distance > v.back && at_or(v.key_positions, b, h, j, j) >= v.first;
             if (far || -distance > v.ahead || std::abs(distance) < v.apart) continue;
             times[b][h][i][j] += 1;
@@ -161,6 +178,26 @@ TEST(BlockSoftmax, AddsABiasByDistance) {
     expect_equal(p, c10::str(low, " to ", high));
     p.visibility = {.ahead = 2, .query_positions = numbers({1, 3, 23}, 20, 5)};
     expect_equal(p, c10::str(low, " to ", high, ", positions that are given"));
+  }
+}
+
+TEST(BlockSoftmax, ReadsWhatIsRemembered) {
+  const auto all = at::arange(7).expand({1, 1, 5, 7});
+  Problem p = {.queries = 23, .keys = 34, .pairs = {5, 5, all}};
+  for (const auto& memory :
+       {RememberedKeys{.tokens = 4},
+        {.tokens = 1, .rate = 2, .slots = 3, .first_slot = 25},
+        {.tokens = 6, .rate = 3, .slots = 2, .first_slot = 24},
+        {.tokens = 5, .segment = 4, .rate = 2, .slots = 40, .first_slot = 23}}) {
+    p.visibility.memory = memory;
+    p.distances = {};
+    p.bias = Tensor();
+    expect_equal(p, c10::str("the last ", memory.tokens));
+    for (const int64_t farthest : {int64_t{3}, memory.farthest()}) {
+      p.distances = {-farthest, 0};
+      p.bias = random_normal({2, 3, 23, farthest + 1}, 4);
+      expect_equal(p, c10::str("the last ", memory.tokens, ", distances to ", farthest));
+    }
   }
 }
 
@@ -284,11 +321,22 @@ TEST(BlockSoftmax, NamesWhatDoesNotFit) {
             std::string::npos);
   EXPECT_NE(
       error_of([&] {
+        block_softmax(x, x, x, {3, 3, columns}, {.ahead = 0, .memory = {.tokens = 4, .slots = 2}});
+      })
+          .find("block_softmax: a memory of 4 tokens and 2 slots of 1 beside limits, positions "
+                "or groups"),
+      std::string::npos);
+  EXPECT_NE(
+      error_of([&] {
         block_softmax(x, x, x, {3, 3, columns}, {}, at::zeros({1, 1, 1, 3, 3}));
       })
           .find("block_softmax: bias is [1, 1, 1, 3, 3] for 2 blocks of 3 queries and 3 listed "
                 "keys"),
       std::string::npos);
+  EXPECT_NE(error_of([&] {
+              block_softmax(x, x, x, {3, 3, columns}, {}, {}, {}, {}, -0.5);
+            }).find("block_softmax: scale is -0.5, not above 0"),
+            std::string::npos);
 }
 
 }  // namespace

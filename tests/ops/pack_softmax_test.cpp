@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "longbow/ops/slot_softmax.h"
 #include "tests/ops/registered.h"
 #include "tests/support/tensor.h"
 
@@ -37,13 +36,37 @@ TEST(PackSoftmax, HasTheGradientOfItsFormula) {
   for (const auto& keep : {Tensor(), a.keep}) {
     const auto q = a.q.detach().requires_grad_(), k = a.k.detach().requires_grad_(),
                v = a.v.detach().requires_grad_();
-    const auto visible = keep.defined() ? keep.unsqueeze(1) : keep;
     const auto got = torch::autograd::grad({pack_softmax(q, k, v, keep)}, {q, k, v}, {direction});
     const auto want =
-        torch::autograd::grad({slot_softmax_formula(q, k, v, visible)}, {q, k, v}, {direction});
+        torch::autograd::grad({pack_softmax_formula(q, k, v, keep).out}, {q, k, v}, {direction});
     for (size_t i = 0; i < got.size(); ++i)
       EXPECT_NEAR_TENSOR(got[i], want[i], tolerance(at::kDouble)) << i;
   }
+}
+
+TEST(PackSoftmax, HasTheLogarithmOfTheSum) {
+  const Arguments a;
+  const auto read = [&](const auto& f) {
+    const auto q = a.q.detach().requires_grad_(), k = a.k.detach().requires_grad_(),
+               v = a.v.detach().requires_grad_();
+    const SoftmaxPart y = f(q, k, v);
+    auto found = torch::autograd::grad(
+        {y.out, y.log_sum}, {q, k, v},
+        {random_normal(y.out.sizes(), 5), random_normal(y.log_sum.sizes(), 6)});
+    found.push_back(y.log_sum.detach());
+    return found;
+  };
+  const auto got = read([&](const Tensor&q, const Tensor&k, const Tensor&v) {
+    return pack_softmax_part(q, k, v);
+  }),
+             want = read([&](const Tensor&q, const Tensor&k, const Tensor&v) {
+               const auto scores = q.matmul(k.transpose(-2, -1));
+               return SoftmaxPart{scores.softmax(-1).matmul(v), scores.logsumexp(-1, true)};
+             });
+  for (size_t i = 0; i < got.size(); ++i)
+    EXPECT_NEAR_TENSOR(got[i], want[i], tolerance(at::kDouble)) << i;
+  const auto hidden = pack_softmax_part(a.q, a.k, a.v, a.keep).log_sum;
+  EXPECT_TRUE(hidden[1].isneginf().all().item<bool>());
 }
 
 TEST(PackSoftmax, IsRegistered) {

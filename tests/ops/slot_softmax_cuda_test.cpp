@@ -11,6 +11,7 @@ namespace longbow {
 namespace {
 
 using at::Tensor;
+using TensorVector = std::vector<Tensor>;
 
 const at::Device kDevice("cuda:0");
 
@@ -20,7 +21,8 @@ struct Sizes {
 
 enum class Few { keys, queries };
 
-// out, dq, dk and dv of arguments that were rounded to a type, as heads of tokens [B, N, H, width].
+// dq, dk, dv and the results of arguments that were rounded to a type, as heads of tokens [B, N, H,
+// width].
 std::vector<Tensor> results(Few few, const Sizes& size, bool hides, at::ScalarType rounded,
                             at::ScalarType computed, at::Device device) {
   const auto drawn = [&](int64_t tokens, int64_t width, uint64_t seed) {
@@ -38,12 +40,16 @@ std::vector<Tensor> results(Few few, const Sizes& size, bool hides, at::ScalarTy
     keep[0].fill_(false);  // the first sequence sees nothing
     keep = keep.to(device);
   }
-  const auto y = few == Few::keys ? slot_softmax(by_head(q) * 0.25, by_head(k), by_head(v),
-                                                 hides ? keep.unsqueeze(1) : keep)
-                                  : pack_softmax(by_head(q) * 0.25, by_head(k), by_head(v), keep);
-  auto found =
-      torch::autograd::grad({y}, {q, k, v}, {by_head(drawn(queries, size.value_width, 4))});
-  found.insert(found.begin(), y.detach());
+  TensorVector y, slopes = {by_head(drawn(queries, size.value_width, 4))};
+  if (few == Few::keys) {
+    y = {slot_softmax(by_head(q) * 0.25, by_head(k), by_head(v), hides ? keep.unsqueeze(1) : keep)};
+  } else {
+    const auto part = pack_softmax_part(by_head(q) * 0.25, by_head(k), by_head(v), keep);
+    y = {part.out, part.log_sum};
+    slopes.push_back(random_normal(part.log_sum.sizes(), 6).to(part.log_sum.options()));
+  }
+  auto found = torch::autograd::grad(y, {q, k, v}, slopes);
+  for (const auto& one : y) found.push_back(one.detach().masked_fill(one.isneginf(), 0));
   for (auto& x : found) x = x.cpu().to(at::kDouble);
   return found;
 }
@@ -73,6 +79,9 @@ TEST_P(FewKeysCuda, IsTheDefinitionForAllSizes) {
       for (const int64_t many : {GetParam() == Few::keys ? 1 : 9, 63, 65, 1000})
         for (const int64_t few : {1, 15, 16, 17, 32, 33, 64})
           expect_equal(GetParam(), {many, few}, hides, type);
+      if (GetParam() == Few::queries)
+        for (const int64_t few : {65, 100, 128})
+          expect_equal(GetParam(), {1100, few, 64, 40}, hides, type);
       for (const auto& [width, value_width] : {std::pair{8, 64}, {64, 8}, {24, 40}, {32, 32}})
         expect_equal(GetParam(), {200, 20, width, value_width}, hides, type);
     }
@@ -81,6 +90,7 @@ TEST_P(FewKeysCuda, IsTheDefinitionForAllSizes) {
 // These have no kernel.
 TEST_P(FewKeysCuda, UsesTheFormulaElsewhere) {
   expect_equal(GetParam(), {70, 65}, true, at::kBFloat16);
+  expect_equal(GetParam(), {1100, 129}, true, at::kBFloat16);
   expect_equal(GetParam(), {70, 16, 72, 64}, true, at::kBFloat16);
   expect_equal(GetParam(), {70, 16, 64, 12}, false, at::kHalf);
 }
@@ -89,6 +99,7 @@ TEST_P(FewKeysCuda, UsesTheFormulaElsewhere) {
 TEST_P(FewKeysCuda, AddsUpLongSequences) {
   expect_equal(GetParam(), {12000, 16}, false, at::kBFloat16);
   expect_equal(GetParam(), {11111, 64}, true, at::kBFloat16);
+  if (GetParam() == Few::queries) expect_equal(GetParam(), {11111, 100}, true, at::kBFloat16);
 }
 
 INSTANTIATE_TEST_SUITE_P(Both, FewKeysCuda, testing::Values(Few::keys, Few::queries));

@@ -1,8 +1,9 @@
-// A row belongs to a group of 1 to 32 threads of a warp, each of which has 8 of its numbers. Rows
-// that move have a group for each place; what is summed over orders has one for each token.
+// Rows that move have a group of threads for each place; what is summed over orders has one for
+// each token.
 #include <cuda_runtime.h>
 
 #include "longbow/kernels/cuda/eight.h"
+#include "longbow/kernels/cuda/row_place.h"
 #include "longbow/kernels/orders.h"
 
 namespace longbow::kernels {
@@ -10,26 +11,9 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// Where a thread stands among rows [B, H, per_head], and the first of its numbers.
-struct Place {
-  int64_t both, batch, head, row;
-  int column;
-  bool there;
+struct Place : RowPlace {
+  using RowPlace::RowPlace;
 
-  __device__ Place(const TokenOrders& of, int64_t per_head, int lanes) {
-    const int64_t index = (blockIdx.x * int64_t{kThreads} + threadIdx.x) / lanes;
-    both = index / per_head;
-    row = index % per_head;
-    batch = both / of.heads;
-    head = both % of.heads;
-    column = static_cast<int>(threadIdx.x) % lanes * 8;
-    there = batch < of.batch && column < of.width;
-  }
-  template <class T, class Rows>
-  __device__ auto* in(const Rows& x, int64_t token) const {
-    using Result = std::conditional_t<std::is_same_v<Rows, HeadResults>, T*, const T*>;
-    return static_cast<Result>(x.data) + batch * x.batch + head * x.head + token * x.token + column;
-  }
   // Of an order r: the place of this token among [B, H, orders, places].
   __device__ int64_t of_token(const TokenOrders& of, int64_t r) const {
     const int64_t line = both * of.orders + r;
@@ -59,6 +43,8 @@ __global__ void __launch_bounds__(kThreads) arrange_backward(InOrdersBackward ta
   Eight sum = {};
   for (int64_t r = 0; r < of.orders; ++r)
     add(sum, 1, read(rows + place.of_token(of, r) * of.width));
+  if (task.all && task.all[place.both * of.tokens + place.row] == -INFINITY)
+    add(sum, 1, read(place.in<T>(task.more, place.row)));
   write(place.in<T>(task.dx, place.row), sum);
 }
 
@@ -88,6 +74,7 @@ __global__ void __launch_bounds__(kThreads) join(JoinOrders task, int lanes) {
     const int64_t at = place.of_token(of, r);
     add(y, all.share(task.log_sum[at]), read(parts + at * of.width));
   }
+  if (task.own.data && all.top == -INFINITY) y = read(place.in<T>(task.own, place.row));
   write(place.in<T>(task.out, place.row), y);
   if (place.column == 0) task.all[place.both * of.tokens + place.row] = all.log_sum();
 }

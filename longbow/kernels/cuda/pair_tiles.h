@@ -6,6 +6,7 @@
 
 #include "longbow/kernels/cuda/mma.h"
 #include "longbow/kernels/cuda/tile_rows.h"
+#include "longbow/kernels/exponent.h"
 #include "longbow/kernels/pair_product.h"
 
 namespace longbow::kernels::pairs {
@@ -15,7 +16,6 @@ using namespace blocks;
 constexpr int kWarps = 4, kThreads = kWarps * 32, kTile = 64;  // kTile: tokens that pass by
 constexpr int kWidth = kMostPairWidth, kStride = mma::padded(kWidth), kBuffer = kTile * kStride;
 constexpr int kRows = 2, kHeld = kWarps * kRows * 16;  // tokens that a thread block holds
-constexpr float kLog2E = 1.4426950408889634f;
 
 // The head of a thread block and the first token that it holds, of `tokens`.
 struct Place {

@@ -27,43 +27,6 @@ __device__ void load_keys(const SlotSoftmax& task, const HeadSpan& span, T* keys
     added[r] = r < task.slots && (!visible || visible[r]) ? 0 : -INFINITY;
 }
 
-// Scores of 16 queries become weights; a query that sees no slot has none.
-template <int kTiles>
-__device__ __forceinline__ void weigh(mma::C (&score)[1][kTiles], const float* added) {
-  const int t = threadIdx.x % 4;
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    float largest = -INFINITY;
-#pragma unroll
-    for (int n = 0; n < kTiles; ++n)
-#pragma unroll
-      for (int j = 0; j < 2; ++j) {
-        float& one = score[0][n].part[2 * i + j];
-        one = one * kLog2E + added[n * 8 + 2 * t + j];
-        largest = fmaxf(largest, one);
-      }
-    largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
-    largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
-    const float shift = largest == -INFINITY ? 0 : largest;
-    float total = 0;
-#pragma unroll
-    for (int n = 0; n < kTiles; ++n)
-#pragma unroll
-      for (int j = 0; j < 2; ++j) {
-        float& one = score[0][n].part[2 * i + j];
-        one = mma::power_of_two(one - shift);
-        total += one;
-      }
-    total += __shfl_xor_sync(0xffffffffu, total, 1);
-    total += __shfl_xor_sync(0xffffffffu, total, 2);
-    const float factor = total > 0 ? 1 / total : 0;
-#pragma unroll
-    for (int n = 0; n < kTiles; ++n)
-#pragma unroll
-      for (int j = 0; j < 2; ++j) score[0][n].part[2 * i + j] *= factor;
-  }
-}
-
 template <class T, int kSlots>
 __global__ void __launch_bounds__(kThreads) attend(SlotSoftmax task) {
   const HeadSpan span(task.heads, task.queries, task.span);

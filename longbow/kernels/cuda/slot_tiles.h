@@ -5,6 +5,7 @@
 #include "longbow/kernels/cuda/mma.h"
 #include "longbow/kernels/cuda/tile_rows.h"
 #include "longbow/kernels/element.h"
+#include "longbow/kernels/exponent.h"
 
 namespace longbow::kernels::slots {
 
@@ -12,7 +13,6 @@ using namespace blocks;
 
 constexpr int kWarps = 4, kThreads = kWarps * 32, kTile = kWarps * 16;
 constexpr int kWidth = 64, kStride = mma::padded(kWidth), kBuffer = kTile * kStride;
-constexpr float kLog2E = 1.4426950408889634f;
 
 // Begins to copy the rows of the slots, zeros behind the last.
 template <int kSlots, class T>
@@ -30,6 +30,44 @@ __device__ __forceinline__ void add_slots(mma::C (&sum)[1][kWidth / 8],
   for (int n = 0; n < kTiles; n += 2) {
     const mma::A a[1] = {mma::a_of<T>(w[0][n], w[0][n + 1])};
     add_weighed(sum, a, rows + n * 8 * kStride);
+  }
+}
+
+// Scores of 16 queries, yet to be scaled, become weights; a query that sees no slot has none.
+template <int kTiles>
+__device__ __forceinline__ void weigh(mma::C (&score)[1][kTiles], const float* added,
+                                      float scale = 1) {
+  const int t = threadIdx.x % 4;
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    float largest = -INFINITY;
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n)
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        float& one = score[0][n].part[2 * i + j];
+        one = one * (scale * kLog2E) + added[n * 8 + 2 * t + j];
+        largest = fmaxf(largest, one);
+      }
+    largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
+    largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
+    const float shift = largest == -INFINITY ? 0 : largest;
+    float total = 0;
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n)
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        float& one = score[0][n].part[2 * i + j];
+        one = mma::power_of_two(one - shift);
+        total += one;
+      }
+    total += __shfl_xor_sync(0xffffffffu, total, 1);
+    total += __shfl_xor_sync(0xffffffffu, total, 2);
+    const float factor = total > 0 ? 1 / total : 0;
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n)
+#pragma unroll
+      for (int j = 0; j < 2; ++j) score[0][n].part[2 * i + j] *= factor;
   }
 }
 

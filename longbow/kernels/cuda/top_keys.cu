@@ -5,6 +5,7 @@
 // than may stay, a fifth pass looks for the last one that does.
 #include <cuda_runtime.h>
 
+#include "longbow/kernels/cuda/ordered.h"
 #include "longbow/kernels/cuda/pair_tiles.h"
 #include "longbow/kernels/top_keys.h"
 
@@ -15,15 +16,6 @@ using namespace pairs;
 
 constexpr int kQueries = kWarps * 16, kTiles = kTile / 8;
 constexpr int kDigits = 256, kLine = kDigits + 1;  // an odd line spreads rows over the banks
-
-// A larger number for a larger score, and back.
-__device__ __forceinline__ unsigned ordered(float score) {
-  const unsigned bits = __float_as_uint(score + 0.0f);  // -0 is 0
-  return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
-}
-__device__ __forceinline__ float score_of(unsigned number) {
-  return __uint_as_float(number & 0x80000000u ? number & 0x7fffffffu : ~number);
-}
 
 // The scores of 16 queries a warp and all keys that they may see, tile by tile: use(s, key).
 template <class T>

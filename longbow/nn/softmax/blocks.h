@@ -21,11 +21,16 @@ PartialSoftmax read_blocks(const Tensor& q, const Tensor& k, const Tensor& v,
                            const Weighing& weighing, const Context& context,
                            const Tensor& bias = {}, const Distances& distances = {},
                            double scale = 1);
-// Every query reads the keys with -ahead <= i - j <= back: which blocks, and what of them.
+// Which blocks queries read, and what of them.
 struct Window {
   BlockPairs pairs;
   Visibility seen;
 };
+// What each of so many queries remembers, of `keys` keys and slots. The first slot begins a block.
+constexpr int64_t kMemoryBlock = 64;
+Window remembered_window(const RememberedKeys& memory, int64_t queries, int64_t keys,
+                         at::Device device);
+// Every query reads the keys with -ahead <= i - j <= back.
 Window window_of(const Heads& heads, int64_t back, int64_t ahead, const Tensor& keep);
 PartialSoftmax read_window(const Heads& heads, int64_t back, int64_t ahead,
                            const Weighing& weighing, const Context& context, double scale = 1);

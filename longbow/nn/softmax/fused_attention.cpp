@@ -2,6 +2,7 @@
 
 #include "longbow/nn/softmax/softmax.h"
 #include "longbow/nn/softmax/tiles.h"
+#include "longbow/ops/block_softmax.h"
 #include "longbow/ops/pack_softmax.h"
 #include "longbow/ops/slot_softmax.h"
 #include "longbow/ops/tile_attention.h"
@@ -39,10 +40,18 @@ Tensor fused_read(const Tensor& q, const Tensor& k, const Tensor& v, const Tenso
   return y * any.to(y.scalar_type());
 }
 
+// Whether queries and keys are few, as in the lines of a grid, and LibTorch's kernels, or those in
+// which one side passes by the other, would do little at a time.
+bool reads_tile(const Heads& heads) {
+  constexpr int64_t kFew = 64;
+  return has_slot_kernel(heads.q, heads.k, heads.v) && heads.q.size(2) <= kFew &&
+         heads.k.size(2) <= kFew;
+}
+
 // Whether our tiles are faster on a CPU: not for wide heads that see everything.
 bool has_faster_tiles(const Heads& heads, const Mask& mask) {
   constexpr int64_t kWide = 64;
-  return has_tile_kernel(heads.q, heads.k, heads.v) && heads.q.scalar_type() == wide(heads.q) &&
+  return has_tile_kernel(heads.q, heads.k, heads.v) && has_tile_products(heads.q) &&
          heads.q.size(2) >= kEnoughQueries && heads.k.size(2) > 0 &&
          (mask.causal || heads.q.size(3) <= kWide);
 }
@@ -52,12 +61,17 @@ bool has_faster_tiles(const Heads& heads, const Mask& mask) {
 Tensor fused_attention(const Heads& heads, const Mask& mask, double scale, FusedKernels kernels) {
   const bool itself = heads.x.is_same(heads.source);
   if (kernels == FusedKernels::fastest && has_faster_tiles(heads, mask))
-    return tiled_softmax(heads.q * scale, heads.k, heads.v, Seen::by(mask), {}, {}, {});
+    return tiled_softmax(heads.q, heads.k, heads.v, Seen::by(mask), {}, {}, {}, scale);
   if (mask.causal && (itself || !mask.keep.defined())) return fused_causal(heads, scale);
   if (mask.causal)  // and keep: the kernels take either rule, or a stored N x M mask
-    return tiled_softmax(heads.q.to(wide(heads.q)) * scale, heads.k, heads.v, Seen::by(mask), {},
-                         {}, {})
+    return tiled_softmax(heads.q, heads.k, heads.v, Seen::by(mask), {}, {}, {}, scale)
         .to(heads.v.scalar_type());
+  if (reads_tile(heads))
+    return block_softmax(heads.q, heads.k, heads.v,
+                         one_block(heads.q.size(2), heads.k.size(2), heads.q.device()),
+                         {.keep = mask.keep.defined() ? mask.keep.unsqueeze(1) : mask.keep}, {}, {},
+                         {}, scale)
+        .out;
   if (has_slot_kernel(heads.q, heads.k, heads.v))
     return slot_softmax(heads.q, heads.k * scale, heads.v,
                         mask.keep.defined() ? mask.keep.unsqueeze(1) : mask.keep);

@@ -7,6 +7,7 @@
 #include "longbow/core/seed.h"
 #include "longbow/ops/block_softmax.h"
 #include "longbow/ops/pack_softmax.h"
+#include "longbow/ops/slot_mixture.h"
 #include "longbow/ops/slot_softmax.h"
 #include "longbow/ops/tile_attention.h"
 
@@ -41,6 +42,21 @@ bool reads_slots(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor
   return has_slot_kernel(q, k, v) &&
          (!visible.defined() || (visible.dim() == 4 && visible.size(2) == 1));
 }
+// Whether kernels for float32 read them: where a row of queries has one head of slots.
+bool mixes_slots(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible,
+                 bool drops) {
+  constexpr int64_t kEnough = 64;  // queries, beside as many slots as are multiplied at once
+  return q.dim() == 4 && k.dim() == 4 && v.dim() == 4 && q.size(2) >= kEnough &&
+         q.sizes().slice(0, 2) == k.sizes().slice(0, 2) &&
+         v.sizes().slice(0, 3) == k.sizes().slice(0, 3) && has_mixture_kernel(q, k, v, drops) &&
+         (!visible.defined() || (visible.dim() == 4 && visible.size(2) == 1));
+}
+Tensor mixed_slots(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible,
+                   const Drop& drop) {
+  const auto bias = slot_bias(k, {}, visible);
+  return slot_mixture(q, k.unsqueeze(2), (v * (1 / (1 - drop.rate))).unsqueeze(2),
+                      bias.defined() ? bias.unsqueeze(2) : bias, drop);
+}
 bool packs(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible) {
   return has_pack_kernel(q, k, v) &&
          (!visible.defined() ||
@@ -56,6 +72,12 @@ bool reads_tiles(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor
 }
 
 }  // namespace
+
+Tensor slot_bias(const Tensor& slots, const Tensor& bias, const Tensor& visible) {
+  if (!visible.defined()) return bias;
+  return (bias.defined() ? bias : at::zeros(slots.sizes().slice(0, 3), slots.options()))
+      .masked_fill(visible.logical_not().squeeze(2), -std::numeric_limits<double>::infinity());
+}
 
 DroppedWeights dropped_weights(const Weighing& weighing, const Context& context) {
   if (!weighing.training || weighing.dropout == 0) return {};
@@ -75,6 +97,10 @@ Tensor softmax_read(const Tensor& q, const Tensor& k, const Tensor& v, const Ten
         visible.defined() ? visible.flatten(0, 2).expand({k.size(0), k.size(2)}) : visible);
   if (plain(weighing, context) && reads_fused(q, k, v, visible))
     return at::scaled_dot_product_attention(q, k, v, {}, 0.0, false, 1.0);
+  const auto drop =
+      drop_of(weighing.dropout, weighing.training, context, weighing.path + ".dropout");
+  if (!context.maps && mixes_slots(q, k, v, visible, drop.rate > 0))
+    return mixed_slots(q, k, v, visible, drop);
   if (!context.maps && reads_tiles(q, k, v, visible))
     return block_softmax(q, k, v, one_block(q.size(2), k.size(2)),
                          {.keep = visible.defined() ? visible.squeeze(2).expand({-1, -1, k.size(2)})

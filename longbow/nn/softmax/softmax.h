@@ -15,6 +15,10 @@ Tensor visible_keys(const Tensor& keep);
 // all visible.
 Tensor visible_pairs(const Mask& mask, int64_t queries, int64_t keys, at::Device device);
 
+// What is added to the scores of slots [B, H, R, D] that all queries see alike: the bias [B, H, R],
+// and -infinity where visible [1 or B, 1 or H, 1, R] is false. Undefined = nothing.
+Tensor slot_bias(const Tensor& slots, const Tensor& bias, const Tensor& visible);
+
 // masked_softmax(q k^T) v with dropout on the weights, as the formula stands, or by fused kernels
 // where those can do it; q is scaled already.
 // The weights go to context.maps under `path`, when somebody wants to look.

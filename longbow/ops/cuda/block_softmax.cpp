@@ -7,16 +7,13 @@
 #include <torch/library.h>
 
 #include <algorithm>
-#include <cmath>
 #include <tuple>
 #include <vector>
 
-#include "longbow/kernels/block_softmax.h"
 #include "longbow/ops/block_softmax_formula.h"
-#include "longbow/ops/element.h"
+#include "longbow/ops/cuda/block_task.h"
 #include "longbow/ops/head_rows.h"
 #include "longbow/ops/packed_rule.h"
-#include "longbow/ops/philox_task.h"
 
 namespace longbow {
 namespace {
@@ -25,28 +22,6 @@ using at::Tensor;
 using Two = std::tuple<Tensor, Tensor>;
 using Four = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 using Maybe = std::optional<Tensor>;
-
-// Of [1 or B, 1 or H, ...] without gaps, or undefined.
-template <class T>
-kernels::PerHead<T> per_head(const Tensor& x) {
-  if (!x.defined()) return {nullptr, 0, 0};
-  return {x.const_data_ptr<T>(), x.size(0) == 1 ? 0 : x.stride(0),
-          x.size(1) == 1 ? 0 : x.stride(1)};
-}
-Tensor dense(const Tensor& x) {
-  return x.defined() ? x.contiguous() : x;
-}
-
-// A rule whose tensors have no gaps.
-BlockRule dense(BlockRule rule) {
-  auto& [pairs, visibility, dropped, distances, scale] = rule;
-  pairs.columns = dense(pairs.columns);
-  if (visibility.key_bias.defined()) visibility.key_bias = visibility.key_bias.to(at::kFloat);
-  for (auto* x : {&visibility.keep, &visibility.query_positions, &visibility.key_positions,
-                  &visibility.query_groups, &visibility.key_groups, &visibility.key_bias})
-    *x = dense(*x);
-  return rule;
-}
 
 bool fits(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
           const BlockRule& rule) {
@@ -65,56 +40,36 @@ bool fits(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
       return false;
   const int64_t blocks = pairs.columns.size(2), listed = pairs.columns.size(3);
   return e % 8 == 0 && d % 8 == 0 && std::max(e, d) <= 128 && q.numel() > 0 && k.numel() > 0 &&
-         v.numel() > 0 && listed > 0 && blocks * listed < kMost &&
-         b * h * std::max(q.size(2), k.size(2)) < kMost &&
-         std::max(pairs.query_block, pairs.key_block) < kMost;
+         v.numel() > 0 && listed > 0 && (visibility.memory.tokens == 0 || distances.count() > 0) &&
+         blocks * listed < kMost && b * h * std::max(q.size(2), k.size(2)) < kMost &&
+         std::max(pairs.query_block, pairs.key_block) < kMost &&
+         (distances.count() <= 0 || q.size(2) * h * distances.count() < kMost);
 }
 
-// Of arguments that have the kernel's form; out and log_sum are set by the caller.
-kernels::BlockSoftmax task_of(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
-                              const BlockRule& rule) {
-  const auto& [pairs, visibility, dropped, distances, scale] = rule;
-  if (dropped.rate > 0) check_key(dropped.key, "block_softmax");
-  int exponent = 0;
-  const bool exact = std::frexp(scale, &exponent) == 0.5;  // a power of two
-  return {.type = element_of(q),
-          .batch = q.size(0),
-          .heads = q.size(1),
-          .queries = q.size(2),
-          .keys = k.size(2),
-          .width = q.size(3),
-          .value_width = v.size(3),
-          .query_block = pairs.query_block,
-          .key_block = pairs.key_block,
-          .blocks = pairs.columns.size(2),
-          .listed = pairs.columns.size(3),
-          .scale = exact ? static_cast<float>(scale) : 1,
-          .factor = exact ? 1 : static_cast<float>(scale),
-          .q = rows_of(q),
-          .k = rows_of(k),
-          .v = rows_of(v),
-          .columns = per_head<int64_t>(pairs.columns),
-          .back = visibility.back,
-          .ahead = visibility.ahead,
-          .first = visibility.first,
-          .apart = visibility.apart,
-          .keep = per_head<bool>(visibility.keep),
-          .query_positions = per_head<int64_t>(visibility.query_positions),
-          .key_positions = per_head<int64_t>(visibility.key_positions),
-          .query_groups = per_head<int64_t>(visibility.query_groups),
-          .key_groups = per_head<int64_t>(visibility.key_groups),
-          .key_bias = per_head<float>(visibility.key_bias),
-          .bias = per_head<float>(bias),
-          .low = distances.low,
-          .high = distances.high,
-          .key = dropped.rate > 0 ? dropped.key.const_data_ptr<int64_t>() : nullptr,
-          .site = dropped.site,
-          .rate = dropped.rate,
-          .out = {},
-          .log_sum = nullptr};
+// In float32; or, by distance and of all heads, in the type of queries, as its gradient then is,
+// where there is nothing else. Numbers of a query lie beside each other, and those of others
+// anywhere.
+Tensor dense_bias(const Maybe& bias, const Tensor& q, const BlockRule& rule) {
+  if (!bias) return {};
+  const bool rounded = rule.distances.count() > 0 && rule.dropped.rate == 0 &&
+                       !rule.visibility.key_bias.defined() &&
+                       bias->scalar_type() == q.scalar_type() &&
+                       bias->sizes().slice(0, 2) == q.sizes().slice(0, 2) &&
+                       (rule.visibility.memory.tokens == 0 || reads_windows(rule, q.size(2)));
+  const auto found = bias->to(rounded ? q.scalar_type() : at::kFloat);
+  const bool lines = rounded && found.is_non_overlapping_and_dense() && found.stride(3) == 1;
+  return lines ? found : found.contiguous();
 }
-Tensor dense_bias(const Maybe& bias) {
-  return bias ? bias->to(at::kFloat).contiguous() : Tensor();
+
+// Zeros of the size of all weights or of all distances, which lie as the bias does.
+Tensor zero_gradient(const Tensor& bias, const Tensor& q, const BlockRule& rule) {
+  const auto& pairs = rule.pairs;
+  const int64_t b = q.size(0), h = q.size(1), labels = rule.distances.count();
+  if (labels > 0 && bias.size(0) == b && bias.size(1) == h) return at::zeros_like(bias);
+  if (labels > 0) return at::zeros({b, h, q.size(2), labels}, bias.options());
+  return at::zeros(
+      {b, h, pairs.columns.size(2), pairs.query_block, pairs.columns.size(3) * pairs.key_block},
+      bias.options());
 }
 
 Two forward(const Tensor& given_q, const Tensor& given_k, const Tensor& given_v, const Maybe& bias,
@@ -125,29 +80,16 @@ Two forward(const Tensor& given_q, const Tensor& given_k, const Tensor& given_v,
     return block_softmax_formula(given_q, given_k, given_v, added, rule);
   const c10::cuda::CUDAGuard guard(given_q.device());
   const auto q = with_rows(given_q), k = with_rows(given_k), v = with_rows(given_v),
-             wide_bias = dense_bias(bias);
+             added_bias = dense_bias(bias, q, rule);
   const auto dense_rule = dense(rule);
   const auto out = empty_rows(q, v.size(3)),
              log_sum = at::empty(q.sizes().slice(0, 3), q.options().dtype(at::kFloat));
-  auto task = task_of(q, k, v, wide_bias, dense_rule);
+  auto task = block_task(q, k, v, added_bias, dense_rule);
   task.out = results_of(out);
   task.log_sum = log_sum.mutable_data_ptr<float>();
   kernels::block_softmax_cuda(task, c10::cuda::getCurrentCUDAStream().stream());
   C10_CUDA_KERNEL_LAUNCH_CHECK();
   return {out, log_sum};
-}
-
-// Which entries of the lists name each block of keys, in their order: a stable sort by block, and
-// where each begins.
-struct Readers {
-  Tensor order, first;  // [1 or B, 1 or H, U S], [.., blocks of keys + 1]
-};
-Readers readers_of(const Tensor& columns, int64_t key_blocks) {
-  const auto [sorted, order] = columns.flatten(2).sort(/*stable=*/true, -1, /*descending=*/false);
-  const auto numbers = at::arange(key_blocks + 1, columns.options());
-  return {order.contiguous(),
-          at::searchsorted(sorted.contiguous(),
-                           numbers.expand({columns.size(0), columns.size(1), -1}).contiguous())};
 }
 
 Four backward(const Tensor& given_dout, const Tensor& dlog_sum, const Tensor& given_q,
@@ -162,7 +104,7 @@ Four backward(const Tensor& given_dout, const Tensor& dlog_sum, const Tensor& gi
   const c10::cuda::CUDAGuard guard(given_q.device());
   const auto q = with_rows(given_q), k = with_rows(given_k), v = with_rows(given_v),
              results = with_rows(out), dout = with_rows(given_dout), sums = log_sum.contiguous(),
-             dsums = dlog_sum.contiguous(), wide_bias = dense_bias(bias);
+             dsums = dlog_sum.contiguous(), added_bias = dense_bias(bias, q, rule);
   const auto dense_rule = dense(rule);
   const auto& columns = dense_rule.pairs.columns;
   const int64_t key_block = rule.pairs.key_block;
@@ -170,29 +112,24 @@ Four backward(const Tensor& given_dout, const Tensor& dlog_sum, const Tensor& gi
   const auto [dq, dk, dv] = empty_beside(q, k, v);
   const auto delta = at::empty_like(sums);
   Tensor dbias, dk_parts, dv_parts;
-  if (wants_bias) {
-    const int64_t labels = rule.distances.count();
-    const std::vector<int64_t> rows = {q.size(0), q.size(1), q.size(2), labels},
-                               weights = {q.size(0), q.size(1), columns.size(2),
-                                          rule.pairs.query_block, columns.size(3) * key_block};
-    dbias = at::zeros(labels > 0 ? rows : weights, sums.options());
-  }
-  kernels::BlockSoftmaxBackward task = {
-      .past = task_of(q, k, v, wide_bias, dense_rule),
-      .dout = rows_of(dout),
-      .dlog_sum = dsums.const_data_ptr<float>(),
-      .delta = delta.mutable_data_ptr<float>(),
-      .dq = results_of(dq),
-      .dk = results_of(dk),
-      .dv = results_of(dv),
-      .dbias = wants_bias ? dbias.mutable_data_ptr<float>() : nullptr,
-      .order = per_head<int64_t>(readers.order),
-      .first = per_head<int64_t>(readers.first),
-      .readers = rule.pairs.readers,
-      .parts = 1,
-      .dk_parts = nullptr,
-      .dv_parts = nullptr};
-  task.past.out = results_of(results);
+  if (wants_bias) dbias = zero_gradient(added_bias, q, dense_rule);
+  kernels::BlockSoftmaxBackward task = {.past = block_task(q, k, v, added_bias, dense_rule),
+                                        .out = rows_of(results),
+                                        .dout = rows_of(dout),
+                                        .dlog_sum = dsums.const_data_ptr<float>(),
+                                        .delta = delta.mutable_data_ptr<float>(),
+                                        .dq = results_of(dq),
+                                        .dk = results_of(dk),
+                                        .dv = results_of(dv),
+                                        .dbias = wants_bias ? dbias.mutable_data_ptr() : nullptr,
+                                        .dbias_batch = wants_bias ? dbias.stride(0) : 0,
+                                        .dbias_head = wants_bias ? dbias.stride(1) : 0,
+                                        .order = per_head<int64_t>(readers.order),
+                                        .first = per_head<int64_t>(readers.first),
+                                        .readers = rule.pairs.readers,
+                                        .parts = 1,
+                                        .dk_parts = nullptr,
+                                        .dv_parts = nullptr};
   task.past.log_sum = sums.mutable_data_ptr<float>();
   task.parts = kernels::block_softmax_parts(task.past);
   if (task.parts > 1) {

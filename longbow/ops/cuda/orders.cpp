@@ -67,7 +67,8 @@ Tensor backward(const Tensor& given, const Tensor& given_order, const Tensor& gi
   const auto g = given.contiguous(), order = given_order.contiguous(),
              inverse = given_inverse.contiguous(), dx = empty_heads(g, inverse);
   kernels::in_orders_backward_cuda(
-      {orders_of(g, order, inverse, g.size(3)), g.const_data_ptr(), results_of(dx)}, stream());
+      {orders_of(g, order, inverse, g.size(3)), g.const_data_ptr(), results_of(dx), nullptr, {}},
+      stream());
   C10_CUDA_KERNEL_LAUNCH_CHECK();
   return dx;
 }
@@ -84,10 +85,13 @@ Two join(const Tensor& given_out, const Tensor& given_log_sum, const Tensor& giv
   const auto mean = empty_heads(out, inverse);
   const auto all =
       at::empty({inverse.size(0), inverse.size(1), inverse.size(3), 1}, log_sum.options());
-  kernels::join_orders_cuda(
-      {orders_of(out, order, inverse, out.size(3)), out.const_data_ptr(),
-       log_sum.const_data_ptr<float>(), results_of(mean), all.mutable_data_ptr<float>()},
-      stream());
+  kernels::join_orders_cuda({orders_of(out, order, inverse, out.size(3)),
+                             out.const_data_ptr(),
+                             log_sum.const_data_ptr<float>(),
+                             results_of(mean),
+                             all.mutable_data_ptr<float>(),
+                             {}},
+                            stream());
   C10_CUDA_KERNEL_LAUNCH_CHECK();
   return {mean, all};
 }
