@@ -54,12 +54,13 @@ class H1d : public AttentionImpl {
   }
 
   Tensor attend(const Heads& heads, Context& context) override {
-    const Heads scaled = {heads.q * scale_, heads.k, heads.v, heads.x, heads.source};
     if (config_.coverage == Coverage::siblings)
-      return sibling_attention(scaled, context.mask, block_, config_.epsilon);
+      return sibling_attention({heads.q * scale_, heads.k, heads.v, heads.x, heads.source},
+                               context.mask, block_, config_.epsilon);
     const int64_t levels = checked_levels(heads.k.size(2));
-    auto read = read_tokens(scaled, context);
-    if (levels > 1) read = joined(read, scaled, levels, context);
+    const auto by_reader = heads_for(heads, levels > 1 ? 2 : 1);
+    auto read = read_tokens(by_reader[0], context);
+    if (levels > 1) read = joined(read, by_reader[1], levels, context);
     return read.mean.to(heads.v.scalar_type());
   }
 
@@ -96,7 +97,7 @@ class H1d : public AttentionImpl {
     return read_blocks(
         heads.q, heads.k, heads.v, pairs,
         {.ahead = causal ? 0 : Visibility::kAll, .keep = kept_keys(context.mask.keep)}, {}, context,
-        bias_of(0, pairs.columns.size(2), pairs));
+        bias_of(0, pairs.columns.size(2), pairs), {}, scale_);
   }
 
   // Levels from the coarsest one down: what a cluster has read is what each of its two halves has.
@@ -131,7 +132,7 @@ class H1d : public AttentionImpl {
                         .query_positions = half,
                         .key_positions = half,
                         .key_bias = coarse.count.clamp_min(1).log().unsqueeze(1)},
-                       {}, context, biases.empty() ? Tensor() : at::cat(biases, 2));
+                       {}, context, biases.empty() ? Tensor() : at::cat(biases, 2), {}, scale_);
   }
 
   // Of a level with so many blocks, [1, H, blocks, W, S W]; undefined where there is none.

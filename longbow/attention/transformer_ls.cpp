@@ -90,13 +90,10 @@ class TransformerLs : public AttentionImpl {
   }
 
   Tensor attend(const Heads& heads, Context& context) override {
-    auto scaled = heads;
-    scaled.q = heads.q * scale_;
-    if (config_.cls) return beside_cls(scaled, context);
+    if (config_.cls) return beside_cls(heads, context);
+    if (context.mask.causal) return causal(heads, context);
     const auto near = normed(window_norm_, {heads.k, heads.v});
-    const auto y =
-        context.mask.causal ? causal(scaled, near, context) : around(scaled, near, {}, context);
-    return plus_convolution(y, near.v, context);
+    return plus_convolution(around(heads, near, {}, context), near.v, context);
   }
 
   // A ring for the window, and for each chunk the sums of its tokens, relative to the largest
@@ -179,28 +176,71 @@ class TransformerLs : public AttentionImpl {
                             : first;
     const auto read =
         read_blocks(heads.q, near.k, near.v, blocks_around(n, w, side, heads.q.device()),
-                    {.keep = kept_keys(context.mask.keep)}, weighing(), context);
-    return with_far(read, heads.q, far, {}, context).to(near.v.scalar_type());
+                    {.keep = kept_keys(context.mask.keep)}, weighing(), context, {}, {}, scale_);
+    if (!far.k.defined()) return read.mean.to(near.v.scalar_type());
+    const auto all = one_block(n, far.k.size(2), heads.q.device());
+    return with_far(read, heads.q, far, all, {}, context).to(near.v.scalar_type());
   }
 
   // Chunks that are over before the last token; those are whole.
-  Tensor causal(const Heads& heads, const Rows& near, Context& context) {
+  Tensor causal(const Heads& heads, const Context& context) const {
     const int64_t n = heads.q.size(2), chunks = config_.rank > 0 ? (n - 1) / chunk_ : 0;
-    const auto read =
-        read_window({.q = heads.q, .k = near.k, .v = near.v}, last_ - 1, 0, weighing(), context);
-    if (chunks == 0) return read.mean.to(near.v.scalar_type());
-    const auto by_chunk = [&](const Tensor& x) {
-      return x.narrow(2, 0, chunks * chunk_).unflatten(2, {chunks, chunk_});
+    const auto of = heads_for(heads, chunks > 0 ? 2 : 1);
+    const auto near = normed(window_norm_, {of[0].k, of[0].v});
+    const auto read = read_window({.q = of[0].q, .k = near.k, .v = near.v}, last_ - 1, 0,
+                                  weighing(), context, scale_);
+    auto y = read.mean;
+    if (chunks > 0) {
+      const auto& [pairs, earlier] = earlier_chunks(chunks, heads.q);
+      y = with_far(read, of[1].q, by_chunk(of[1], chunks, context), pairs, earlier, context);
+    }
+    return plus_convolution(y.to(near.v.scalar_type()), near.v, context);
+  }
+
+  // The R rows of each chunk: a row reads with the logits themselves for scores, e_r . (p_s .
+  // x_j)_s.
+  Rows by_chunk(const Heads& heads, int64_t chunks, const Context& context) const {
+    const int64_t r = config_.rank;
+    const auto whole = [&](const Tensor& x) {  // kernels do not read what no list names
+      return has_lists(x) ? x : x.narrow(2, 0, chunks * chunk_);
     };
-    const auto pi = by_chunk(logits(heads.source)).transpose(-2, -1).softmax(-1);
-    const auto far = Rows{heads.k, heads.v}.each(
-        [&](const Tensor& x) { return weighted(pi, by_chunk(x)).flatten(2, 3); });
-    // Compared are chunks; a query reads earlier ones than its own.
-    const auto t = at::arange(n, heads.q.options().dtype(at::kLong)).view({1, 1, n});
-    const Visibility earlier = {.ahead = -1,
-                                .query_positions = t.floor_divide(chunk_),
-                                .key_positions = chunk_of(far.k.size(2), t).view({1, 1, -1})};
-    return with_far(read, heads.q, far, earlier, context).to(near.v.scalar_type());
+    const auto a =
+        whole(split_heads(at::linear(heads.source, projection_), heads_));  // [B, H, N, R]
+    const auto unit = at::eye(r, a.options()).repeat({chunks, 1});
+    const auto rows = unit.expand({a.size(0), a.size(1), -1, -1});
+    const BlockPairs pairs = {
+        r, chunk_, at::arange(chunks, a.options().dtype(at::kLong)).view({1, 1, -1, 1}), 1};
+    return Rows{heads.k, heads.v}.each([&](const Tensor& x) {
+      return read_blocks(rows, a, whole(x), pairs, {}, {}, context).mean.to(x.scalar_type());
+    });
+  }
+
+  // Whether kernels read listed blocks; a formula computes all that are listed anywhere.
+  static bool has_lists(const Tensor& x) {
+    return x.is_cpu() || at::isReducedFloatingType(x.scalar_type());
+  }
+
+  // A query reads the rows of earlier chunks than its own. Blocks are chunks, or several where
+  // there are many; then those that a query reads in part are compared by chunks. Without kernels
+  // all are one block.
+  Window earlier_chunks(int64_t chunks, const Tensor& q) const {
+    constexpr int64_t kMostBlocks = 64;
+    const int64_t n = q.size(2), each = (chunks + kMostBlocks - 1) / kMostBlocks,
+                  rows = chunks * config_.rank;
+    const auto t = at::arange(n, q.options().dtype(at::kLong)).view({1, 1, n});
+    const auto by_chunk = [&] {
+      return Visibility{.ahead = -1,
+                        .query_positions = t.floor_divide(chunk_),
+                        .key_positions = chunk_of(rows, t).view({1, 1, -1})};
+    };
+    if (!has_lists(q)) return {one_block(n, rows, q.device()), by_chunk()};
+    const int64_t blocks = (n + each * chunk_ - 1) / (each * chunk_),
+                  read = (chunks + each - 1) / each;
+    const auto u = at::arange(blocks, t.options()), j = u.narrow(0, 0, read);
+    const auto past = each > 1 ? j <= u.unsqueeze(1) : j < u.unsqueeze(1);
+    const BlockPairs pairs = {each * chunk_, each * config_.rank,
+                              at::where(past, j, -1).unsqueeze(0).unsqueeze(0), blocks};
+    return {pairs, each > 1 ? by_chunk() : Visibility()};
   }
 
   // The chunk that each of the projected rows belongs to.
@@ -210,13 +250,12 @@ class TransformerLs : public AttentionImpl {
 
   // One softmax over the tokens that were read and the projected rows.
   Tensor with_far(const PartialSoftmax& read, const Tensor& q, const Rows& far,
-                  const Visibility& visibility, const Context& context) const {
-    if (!far.k.defined()) return read.mean;
+                  const BlockPairs& pairs, const Visibility& visibility,
+                  const Context& context) const {
     const auto rows = normed(rank_norm_, far);
     auto own = weighing();
     own.path += ".far";
-    return (read + read_blocks(q, rows.k, rows.v, one_block(q.size(2), rows.k.size(2), q.device()),
-                               visibility, own, context))
+    return (read + read_blocks(q, rows.k, rows.v, pairs, visibility, own, context, {}, {}, scale_))
         .mean;
   }
 
@@ -234,7 +273,7 @@ class TransformerLs : public AttentionImpl {
     auto own = weighing();
     own.path += ".cls";
     const auto summary =
-        softmax_read(first(heads.q), at::cat({cls.k, y}, 2), at::cat({cls.v, y}, 2),
+        softmax_read(first(heads.q) * scale_, at::cat({cls.k, y}, 2), at::cat({cls.v, y}, 2),
                      visible_keys(context.mask.keep), own, context);
     return at::cat({summary, plus_convolution(y, near.v, inner)}, 2);
   }

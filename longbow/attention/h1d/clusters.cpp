@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "longbow/ops/level_means.h"
+#include "longbow/ops/level_starts.h"
 
 namespace longbow {
 namespace {
@@ -30,17 +31,6 @@ Tensor counts(const Mask& mask, int64_t tokens, const std::vector<int64_t>& rows
   return count;
 }
 
-// The first tokens of the clusters instead of their means.
-Tensor first_tokens(const Tensor& x, const std::vector<int64_t>& rows) {
-  std::vector<Tensor> levels;
-  auto level = x;
-  for (const int64_t count : rows) {
-    level = level.slice(2, 0, std::nullopt, 2);
-    levels.push_back(at::constant_pad_nd(level, {0, 0, 0, count - level.size(2)}));
-  }
-  return at::cat(levels, 2);
-}
-
 }  // namespace
 
 CoarseLevels coarse_levels(const Heads& heads, const Mask& mask, int64_t levels, int64_t block) {
@@ -53,7 +43,7 @@ CoarseLevels coarse_levels(const Heads& heads, const Mask& mask, int64_t levels,
   coarse.count = counts(mask, n, coarse.rows, heads.k.options().dtype(wide(heads.k)));
   const auto share = coarse.count.clamp_min(1).reciprocal();
   const auto means = [&](const Tensor& x) { return level_means(x, mask.keep, share, coarse.rows); };
-  coarse.q = mask.causal ? first_tokens(heads.q, coarse.rows) : means(heads.q);
+  coarse.q = mask.causal ? level_starts(heads.q, coarse.rows) : means(heads.q);
   coarse.k = means(heads.k);
   coarse.v = means(heads.v);
   return coarse;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "longbow/nn/contract/linear.h"
 #include "longbow/nn/contract/part.h"
@@ -85,6 +86,10 @@ struct Heads {
   Tensor q, k, v;    // [B, H, N, D], [B, H, M, D], [B, H, M, D]
   Tensor x, source;  // [B, N, C], [B, M, Cm]
 };
+
+// The same heads for each of several readers; on a GPU the gradients of all are summed in one pass
+// (ops/shared_heads.h).
+std::vector<Heads> heads_for(const Heads& heads, int64_t readers);
 
 class AttentionImpl : public Part {
  public:

@@ -2,6 +2,7 @@
 
 #include "longbow/nn/contract/linear.h"
 #include "longbow/nn/contract/mixer.h"
+#include "longbow/ops/shared_heads.h"
 
 namespace longbow {
 
@@ -10,6 +11,14 @@ Tensor split_heads(const Tensor& x, int64_t heads) {
 }
 Tensor merge_heads(const Tensor& x) {
   return x.transpose(1, 2).flatten(-2);
+}
+
+std::vector<Heads> heads_for(const Heads& heads, int64_t readers) {
+  const auto views = shared_heads({heads.q, heads.k, heads.v}, {readers, readers, readers});
+  std::vector<Heads> found;
+  for (size_t i = 0; i < static_cast<size_t>(readers); ++i)
+    found.push_back({views[0][i], views[1][i], views[2][i], heads.x, heads.source});
+  return found;
 }
 
 ProjectedMixer::ProjectedMixer(const Site& site, const Output& output, Keys keys)
