@@ -17,7 +17,9 @@
 #include "longbow/nn/contract/grid.h"
 #include "longbow/nn/contract/linear.h"
 #include "longbow/nn/softmax/band.h"
+#include "longbow/nn/softmax/columns.h"
 #include "longbow/nn/softmax/exact_attention.h"
+#include "longbow/ops/order_softmax.h"
 
 namespace longbow {
 namespace {
@@ -100,6 +102,25 @@ class Line : public Part {
                                      distance, visible, inner)));
   }
 
+  // Whether kernels read whole lines where their tokens lie.
+  bool reads_in_place(const Tensor& x, const Context& context) const {
+    if (!whole_ || context.maps || (is_training() && dropout_ > 0)) return false;
+    const auto some =
+        x.narrow(2, 0, std::min(x.size(2), query_->weight.size(0) / heads_)).unsqueeze(1);
+    return has_order_kernel(some, some, some);
+  }
+  // The same of tokens x [B, N, C] in rows, one after another: each reads its row, or its column.
+  Tensor in_rows(const Tensor& x, int64_t columns, bool causal, const Context& context) const {
+    const auto heads = heads_of(x);
+    const auto pairs = near_blocks(x.size(1), columns, 0, 0, x.device());
+    return merged(read_blocks(heads.q, heads.k, heads.v, pairs, seen_by(causal, context), {},
+                              context, {}, {}, scale_)
+                      .mean);
+  }
+  Tensor in_columns(const Tensor& x, int64_t columns, bool causal, const Context& context) const {
+    return merged(read_columns(heads_of(x), columns, seen_by(causal, context), scale_).mean);
+  }
+
   // The last cells of a lane, slot = position mod slots, and one slot more for padded tokens.
   void open(State& state, const std::string& name, int64_t lanes, int64_t slots) const {
     const auto options = query_->weight.options().requires_grad(false);
@@ -136,11 +157,15 @@ class Line : public Part {
  private:
   // q is scaled here unless another attention scales it.
   Heads heads_of(const Tensor& x) const {
-    const auto split = [&](const Linear& linear) { return split_heads(linear(x), heads_); };
-    const auto q = split(*query_);
-    return {whole_ ? q : q * scale_, split(*key_), split(*value_), x, x};
+    const auto rows = project_together(x, {query_.get(), key_.get(), value_.get()});
+    const auto split = [&](size_t i) { return split_heads(rows[i], heads_); };
+    const auto q = split(0);
+    return {whole_ ? q : q * scale_, split(1), split(2), x, x};
   }
   Tensor merged(const Tensor& heads) const { return (*output_)(merge_heads(heads)); }
+  static Visibility seen_by(bool causal, const Context& context) {
+    return {.ahead = causal ? 0 : Visibility::kAll, .keep = kept_keys(context.mask.keep)};
+  }
 
   // q [.., T, D] reads k, v [.., S, D] that are `distance` away, broadcast to [.., T, S].
   Tensor read(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& distance,
@@ -188,6 +213,8 @@ class Axial : public MixerImpl {
 
  protected:
   Tensor mix(const Tensor& x, Context& context) override {
+    const auto& line = row_ ? *row_ : *column_;
+    if (line.reads_in_place(x, context)) return in_place(x, context);
     const auto cells = on_grid(x);  // [B, rows, columns, C]
     const auto keep = real_cells(x, context.mask.keep);
     const bool causal = context.mask.causal;
@@ -203,13 +230,11 @@ class Axial : public MixerImpl {
       return turned(
           (*column_)(turned(t).flatten(0, 1), mask, context).unflatten(0, {x.size(0), columns_}));
     };
-    const auto combined = [&] {
-      if (config_.axes == Axes::rows) return row(cells, causal);
-      if (config_.axes == Axes::columns) return column(cells);
-      if (config_.combine == Combine::sum) return row(cells, causal) + column(cells);
-      return row(causal ? cells + moved_down(column(row(cells, false))) : column(cells), causal);
+    const auto moved_down = [](const Tensor& u) {
+      return at::constant_pad_nd(u, {0, 0, 0, 0, 1, -1});
     };
-    return combined().flatten(1, 2).narrow(1, 0, x.size(1));
+    const auto y = combined(cells, causal, row, column, moved_down).flatten(1, 2);
+    return y.size(1) == x.size(1) ? y : y.narrow(1, 0, x.size(1));
   }
 
   // Keys and values of two rows, the second of which may begin within a piece, and of all rows.
@@ -248,10 +273,36 @@ class Axial : public MixerImpl {
     return y.defined() ? y + z : z;
   }
 
+  // Tokens as cells or as they are, by what reads rows, with whether the future of a row is hidden,
+  // and columns.
+  template <class Row, class Column, class Down>
+  Tensor combined(const Tensor& x, bool causal, const Row& row, const Column& column,
+                  const Down& moved_down) const {
+    if (config_.axes == Axes::rows) return row(x, causal);
+    if (config_.axes == Axes::columns) return column(x);
+    if (config_.combine == Combine::sum) return row(x, causal) + column(x);
+    return row(causal ? x + moved_down(column(row(x, false))) : column(x), causal);
+  }
+  Tensor in_place(const Tensor& x, const Context& context) const {
+    const bool causal = context.mask.causal;
+    const auto row = [&](const Tensor& t, bool masked) {
+      return row_->in_rows(t, columns_, masked, context);
+    };
+    const auto column = [&](const Tensor& t) {
+      return column_->in_columns(t, columns_, causal, context);
+    };
+    const auto moved_down = [&](const Tensor& u) {
+      const int64_t down = std::min(columns_, u.size(1));
+      return at::constant_pad_nd(u, {0, 0, down, -down});
+    };
+    return combined(x, causal, row, column, moved_down);
+  }
+
   int64_t rows_of(const Tensor& x) const { return (x.size(1) + columns_ - 1) / columns_; }
   Tensor on_grid(const Tensor& x) const {
     const int64_t missing = rows_of(x) * columns_ - x.size(1);
-    return at::constant_pad_nd(x, {0, 0, 0, missing}).unflatten(1, {-1, columns_});
+    return (missing > 0 ? at::constant_pad_nd(x, {0, 0, 0, missing}) : x)
+        .unflatten(1, {-1, columns_});
   }
   // [B, rows, columns] bool; undefined where every cell holds a real token.
   Tensor real_cells(const Tensor& x, const Tensor& keep) const {
@@ -260,9 +311,6 @@ class Axial : public MixerImpl {
     const auto all =
         keep.defined() ? keep : at::ones({x.size(0), x.size(1)}, x.options().dtype(at::kBool));
     return at::constant_pad_nd(all, {0, missing}).unflatten(1, {-1, columns_});
-  }
-  static Tensor moved_down(const Tensor& cells) {
-    return at::constant_pad_nd(cells, {0, 0, 0, 0, 1, -1});
   }
 
   Config config_;

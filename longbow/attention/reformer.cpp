@@ -9,12 +9,14 @@
 #include <ATen/ATen.h>
 
 #include <bit>
-#include <limits>
 
 #include "longbow/attention/mechanism.h"
+#include "longbow/nn/contract/linear.h"
 #include "longbow/nn/softmax/blocks.h"
 #include "longbow/nn/softmax/order.h"
-#include "longbow/ops/orders.h"
+#include "longbow/ops/bucket_orders.h"
+#include "longbow/ops/gated_norm.h"
+#include "longbow/ops/order_softmax.h"
 #include "longbow/ops/turned_buckets.h"
 
 namespace longbow {
@@ -81,8 +83,9 @@ class Reformer : public ProjectedMixer {
 
  protected:
   Tensor mix(const Tensor& x, Context& context) override {
-    const auto s = rotated(split_heads((*query_)(x), heads_), context);
-    const auto v = split_heads((*value_)(x), heads_);
+    const auto rows = project_together(x, {query_.get(), value_.get()});
+    const auto s = rotated(split_heads(rows[0], heads_), context);
+    const auto v = split_heads(rows[1], heads_);
     const auto buckets = context.pick(path_ + ".buckets", [&] { return hashed(s, context); });
     const auto y = read(s, v, buckets, context);
     if (!config_.official) return merged(y);
@@ -123,7 +126,8 @@ class Reformer : public ProjectedMixer {
     const int64_t chunk =
         config_.official ? (n + kOfficialChunks - 1) / kOfficialChunks : std::min(config_.chunk, n);
     const int64_t chunks = (n + chunk - 1) / chunk;
-    const auto order = ordered(buckets, n);
+    const auto order = ordered(buckets);
+    if (in_place(s, v)) return read_in_place(s, v, buckets, order, chunk, context);
     // Sorted, and every round filled up to whole chunks. Rounds are heads of their own, or follow
     // each other in a ring.
     const int64_t from = config_.ring || config_.official ? 2 : 1;
@@ -152,12 +156,36 @@ class Reformer : public ProjectedMixer {
     return at::where(all.log_sum.isneginf(), v, all.out);
   }
 
-  // By bucket and then by time. Short numbers are sorted sooner.
-  Order ordered(const Tensor& buckets, int64_t n) const {
-    int64_t all = n;
+  // Whether rounds are one softmax of a kernel that reads tokens where they lie.
+  bool in_place(const Tensor& s, const Tensor& v) const {
+    const bool drops = is_training() && config_.dropout > 0;
+    return has_order_kernel(s, s, v) && !config_.ring && !config_.official && !drops &&
+           !config_.deduplicate;
+  }
+  Tensor read_in_place(const Tensor& s, const Tensor& v, const Tensor& buckets, const Order& order,
+                       int64_t chunk, const Context& context) const {
+    const int64_t n = s.size(2), chunks = (n + chunk - 1) / chunk, empty = chunks * chunk - n;
+    const auto laid = [&](const Tensor& x, int64_t fill) {
+      return empty > 0 ? at::constant_pad_nd(x, {0, empty}, fill) : x;
+    };
+    Visibility seen = {.ahead = context.mask.causal ? 0 : Visibility::kAll,
+                       .apart = 1,
+                       .keep = kept_keys(context.mask.keep)};
+    if (config_.same_bucket)
+      seen.query_groups = seen.key_groups = laid(order.sorted(buckets), 0).flatten(1, 2);
+    const auto pairs = columns(chunks, chunk, buckets.size(2), buckets.device());
+    return order_softmax(s, keys(s), v, {laid(order.order, -1), order.inverse},
+                         {.pairs = pairs, .visibility = seen, .dropped = {}, .scale = scale()},
+                         /*itself=*/true)
+        .out;
+  }
+
+  // By bucket and then by time; padded tokens have a bucket more.
+  Order ordered(const Tensor& buckets) const {
+    int64_t all = 1;
     for (const int64_t factor : factors_) all *= factor;
-    const auto keys = buckets * n + at::arange(n, buckets.options());
-    return Order::by(all + n <= std::numeric_limits<int32_t>::max() ? keys.to(at::kInt) : keys);
+    const auto found = bucket_orders(buckets, all + 1);
+    return {found.order, found.inverse};
   }
 
   template <class Laid>
@@ -214,6 +242,10 @@ class Reformer : public ProjectedMixer {
   // sqrt D times as long as a unit vector; queries are divided by that instead.
   Tensor keys(const Tensor& s) const {
     if (config_.official) return s;
+    const auto rows = s.transpose(1, 2).flatten(2);  // [B, N, H D]
+    const auto ones = at::ones({width_}, s.options().requires_grad(false));
+    if (has_gated_norm_kernel(rows, {}, {}, ones))
+      return split_heads(gated_norm(rows, {}, {}, ones, config_.epsilon), heads_);
     return at::rms_norm(s.transpose(1, 2), {width_}, {}, config_.epsilon).transpose(1, 2);
   }
   double scale() const {

@@ -9,7 +9,8 @@
 
 #include "longbow/attention/mechanism.h"
 #include "longbow/nn/softmax/blocks.h"
-#include "longbow/ops/orders.h"
+#include "longbow/nn/softmax/columns.h"
+#include "longbow/ops/order_softmax.h"
 
 namespace longbow {
 namespace {
@@ -69,8 +70,7 @@ class Sparse : public AttentionImpl {
   Tensor attend(const Heads& heads, Context& context) override {
     const auto type = heads.v.scalar_type();
     if (config_.official && !context.mask.causal) return official(heads, context).to(type);
-    if (config_.combine == Combine::merged)
-      return (near(heads, context) + far(heads, context, /*alone=*/false)).mean.to(type);
+    if (config_.combine == Combine::merged) return merged(heads, context).to(type);
     const auto one = [&](const Heads& part, bool is_far) {
       return (is_far ? far(part, context, /*alone=*/true) : near(part, context)).mean.to(type);
     };
@@ -102,10 +102,15 @@ class Sparse : public AttentionImpl {
   Tensor official(const Heads& heads, Context& context) const {
     Context causal = context;
     causal.mask.causal = true;
-    const auto y = (near(heads, causal) + far(heads, causal, /*alone=*/false)).mean;
+    const auto y = merged(heads, causal);
     const auto first = softmax_read(heads.q.narrow(2, 0, 1) * scale_, heads.k, heads.v,
                                     visible_keys(context.mask.keep), weighing("first"), context);
     return at::cat({first.to(y.scalar_type()), y.narrow(2, 1, y.size(2) - 1)}, 2);
+  }
+
+  Tensor merged(const Heads& heads, const Context& context) const {
+    const auto of = heads_for(heads, 2);
+    return (near(of[0], context) + far(of[1], context, /*alone=*/false)).mean;
   }
 
   PartialSoftmax near(const Heads& heads, const Context& context) const {
@@ -129,31 +134,33 @@ class Sparse : public AttentionImpl {
   // behind some of them that are not there. Beside `near`, which has it, a query does not read
   // itself here.
   PartialSoftmax columns(const Heads& heads, const Context& context, bool alone) const {
+    const auto& keep = context.mask.keep;
+    Visibility visibility = {.ahead = context.mask.causal ? 0 : Visibility::kAll,
+                             .apart = alone ? 0 : 1};
+    const bool drops = is_training() && config_.dropout > 0;
+    if (!drops && has_order_kernel(heads.q, heads.k, heads.v)) {
+      visibility.keep = kept_keys(keep);
+      return read_columns(heads, stride_, visibility, scale_);
+    }
     const int64_t n = heads.q.size(2), rows = (n + stride_ - 1) / stride_, all = rows * stride_;
-    const auto place = at::arange(all, heads.q.options().dtype(at::kLong));
-    const auto of_all = [&](const Tensor& index) {
-      return index.expand({heads.q.size(0), heads.q.size(1), 1, all});
-    };
-    const Orders turned = {of_all(place.remainder(rows) * stride_ + place.floor_divide(rows)),
-                           of_all(place.remainder(stride_) * rows + place.floor_divide(stride_))};
+    const auto turned = column_orders(heads.q, stride_);
     const auto filled = [&](const Tensor& x) {
       return n < all ? at::constant_pad_nd(x, {0, 0, 0, all - n}) : x;
     };
     const auto sorted = [&](const Tensor& x) {
       return in_orders(filled(x), turned, all).squeeze(2);
     };
-    Visibility visibility = {.ahead = context.mask.causal ? 0 : Visibility::kAll,
-                             .apart = alone ? 0 : 1};
-    if (const auto& keep = context.mask.keep; keep.defined() || n < all) {
-      const auto real = keep.defined() ? keep : at::ones({1, n}, place.options().dtype(at::kBool));
+    if (keep.defined() || n < all) {
+      const auto real =
+          keep.defined() ? keep : at::ones({1, n}, heads.q.options().dtype(at::kBool));
       visibility.keep = filled(real.unsqueeze(1).unsqueeze(-1))
                             .view({-1, 1, rows, stride_})
                             .transpose(2, 3)
                             .flatten(2);
     }
     const auto read = read_blocks(sorted(heads.q), sorted(heads.k), sorted(heads.v),
-                                  near_blocks(all, rows, 0, 0, heads.q.device()), visibility,
-                                  weighing("far"), context, {}, {}, scale_);
+                                  column_pairs(heads.q, stride_), visibility, weighing("far"),
+                                  context, {}, {}, scale_);
     const auto in_time = join_orders({read.mean.unsqueeze(2), read.log_sum.unsqueeze(2)}, turned);
     if (n == all) return {in_time.out, in_time.log_sum};
     return {in_time.out.narrow(2, 0, n), in_time.log_sum.narrow(2, 0, n)};
