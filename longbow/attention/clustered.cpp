@@ -10,10 +10,11 @@
 #include <cmath>
 
 #include "longbow/attention/clustered/group_tiles.h"
-#include "longbow/attention/clustered/hamming_clusters.h"
 #include "longbow/attention/mechanism.h"
 #include "longbow/nn/features/random_features.h"
 #include "longbow/nn/softmax/softmax.h"
+#include "longbow/ops/cluster_softmax.h"
+#include "longbow/ops/hamming_clusters.h"
 
 namespace longbow {
 namespace {
@@ -46,9 +47,14 @@ class Clustered : public AttentionImpl {
                  .redraw = config.redraw}) {}
 
   Tensor attend(const Heads& heads, Context& context) override {
+    const auto cluster =
+        context.pick(path_ + ".clusters", [&] { return clusters_of(heads.q, context); });
+    const bool drops = is_training() && config_.dropout > 0;
+    if (!drops && !context.maps &&
+        has_cluster_kernel(heads.q, heads.k, heads.v, config_.clusters, config_.top))
+      return read_at_once(heads, cluster, context);
     const auto type = wide(heads.q);
     const auto q = heads.q.to(type) * scale_, k = heads.k.to(type), v = heads.v.to(type);
-    const auto cluster = context.pick(path_ + ".clusters", [&] { return clusters_of(q, context); });
     const auto members = memberships(cluster, config_.clusters, type);  // [B, H, N, clusters]
     const auto count = members.sum(2).clamp_min(1).unsqueeze(-1);
     const auto centres = members.transpose(-2, -1).matmul(q) / count;  // [B, H, clusters, D]
@@ -68,17 +74,23 @@ class Clustered : public AttentionImpl {
   void after_step(int64_t step) override { planes_.after_step(step); }
 
  private:
-  // A bit is set where a plane's product exceeds its threshold, the last number of the plane.
   Tensor clusters_of(const Tensor& q, const Context& context) const {
-    const at::NoGradGuard constant;
-    const int64_t d = q.size(3);
-    const auto planes = (*planes_)[0].to(q.scalar_type());  // [bits, D + 1]
-    const auto products = (q / scale_).matmul(planes.narrow(1, 0, d).t()) - planes.select(1, d);
     const auto& mask = context.mask;
     const auto real =
         mask.query_keep.defined() || context.memory.defined() ? mask.query_keep : mask.keep;
-    return hamming_clusters((products > 0).to(q.scalar_type()) * 2 - 1, real, config_.clusters,
-                            config_.iterations);
+    return hamming_clusters(q, (*planes_)[0], real, config_.clusters, config_.iterations);
+  }
+
+  Tensor read_at_once(const Heads& heads, const Tensor& cluster, const Context& context) const {
+    const auto members = cluster_members(cluster, config_.clusters);
+    const auto& keep = context.mask.keep;
+    const auto top =
+        config_.top == 0
+            ? at::empty({cluster.size(0), cluster.size(1), config_.clusters, 0}, cluster.options())
+            : context.pick(path_ + ".top", [&] {
+                return cluster_keys(heads.q, heads.k, members, keep, config_.top, scale_);
+              });
+    return cluster_softmax(heads.q, heads.k, heads.v, members, top, keep, scale_);
   }
 
   // m_j softmax(q_i k_l) v_l over the keys [B, H, clusters, T] of a query's cluster. Tiles of

@@ -1,7 +1,7 @@
 #include <ATen/ATen.h>
 
-#include "longbow/attention/clustered/hamming_clusters.h"
 #include "longbow/attention/mechanism.h"
+#include "longbow/ops/hamming_clusters.h"
 #include "tests/support/oracle.h"
 #include "tests/support/tensor.h"
 
@@ -38,10 +38,8 @@ Tensor dense(const torch::nn::Module& mixer, const Node& options, const Site& si
   return oracle::multi_head(
       mixer, site, x, context,
       [&](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible) {
-        const int64_t d = q.size(3);
-        const auto bits = q.matmul(planes.narrow(1, 0, d).t()) > planes.select(1, d);
         const auto real = context.memory.defined() ? context.mask.query_keep : context.mask.keep;
-        const auto z = hamming_clusters(bits.to(at::kDouble) * 2 - 1, real, clusters, iterations);
+        const auto z = hamming_clusters(q, planes, real, clusters, iterations);
         auto y = at::zeros({q.size(0), q.size(1), q.size(2), v.size(3)}, at::kDouble);
         for (int64_t b = 0; b < q.size(0); ++b)
           for (int64_t h = 0; h < q.size(1); ++h)
