@@ -14,6 +14,9 @@
 #include "longbow/attention/mechanism.h"
 #include "longbow/nn/contract/linear.h"
 #include "longbow/nn/softmax/blocks.h"
+#include "longbow/ops/centroids.h"
+#include "longbow/ops/gated_norm.h"
+#include "longbow/ops/members.h"
 
 namespace longbow {
 namespace {
@@ -49,12 +52,6 @@ constexpr double kLeastNorm = 1e-12;
 
 Tensor unit(const Tensor& x) {
   return x / x.norm(2, -1, true).clamp_min(kLeastNorm);
-}
-
-// Rows [B, H, N, E] of an index [B, H, K, W] -> [B, H, K, W, E].
-Tensor gathered(const Tensor& x, const Tensor& index) {
-  return x.gather(2, index.flatten(2).unsqueeze(-1).expand({-1, -1, -1, x.size(3)}))
-      .unflatten(2, {index.size(2), index.size(3)});
 }
 
 class Routing : public MixerImpl {
@@ -97,18 +94,25 @@ class Routing : public MixerImpl {
     const auto rows = project_together(x, layers);
     const auto q = split_heads(rows[0], heads_), v = split_heads(rows.back(), heads_),
                k = config_.shared ? q : split_heads(rows[1], heads_);
+    if (config_.local_heads == 0) return (*output_)(merge_heads(clustered(q, k, v, context)));
     const auto local = [&](const Tensor& t) { return t.narrow(1, 0, config_.local_heads); };
     const auto routed = [&](const Tensor& t) { return t.narrow(1, config_.local_heads, routed_); };
-    std::vector<Tensor> heads;
-    if (config_.local_heads > 0) heads.push_back(nearby(local(q), local(k), local(v), context));
-    heads.push_back(clustered(routed(q), routed(k), routed(v), context));
-    return (*output_)(merge_heads(heads.size() > 1 ? at::cat(heads, 1) : heads[0]));
+    return (*output_)(merge_heads(at::cat({nearby(local(q), local(k), local(v), context),
+                                           clustered(routed(q), routed(k), routed(v), context)},
+                                          1)));
   }
 
  private:
   // Keys are the queries themselves where they are shared; of length 1 where they are read.
   Tensor keys_of(const Tensor& k) const {
-    return config_.shared ? unit(k.to(wide(k))).to(k.scalar_type()) : k;
+    if (!config_.shared) return k;
+    // The same by a kernel for norms by the mean square.
+    const auto rows = k.transpose(1, 2).flatten(2);
+    const auto weight = at::full({k.size(3)}, 1 / std::sqrt(static_cast<double>(k.size(3))),
+                                 k.options().dtype(at::kFloat));
+    if (has_gated_norm_kernel(rows, {}, {}, weight))
+      return split_heads(gated_norm(rows, {}, {}, weight, kLeastNorm * kLeastNorm), k.size(1));
+    return unit(k.to(wide(k))).to(k.scalar_type());
   }
 
   Tensor nearby(const Tensor& q, const Tensor& k, const Tensor& v, Context& context) const {
@@ -124,13 +128,15 @@ class Routing : public MixerImpl {
     if (is_training() && !config_.shared) learn(near_k, path_ + ".nearest_k", context);
     const auto of_q = members(near_q, path_ + ".members_q", context);  // [B, H, K, W]
     const auto of_k = config_.shared ? of_q : members(near_k, path_ + ".members_k", context);
-    const auto queries = gathered(q, of_q),
-               keys = keys_of(config_.shared ? queries : gathered(k, of_k)),
-               values = gathered(v, of_k);
+    const auto query_members = Members::of(of_q, q.size(2)),
+               key_members = config_.shared ? query_members : Members::of(of_k, k.size(2));
+    const auto queries = take_members(q, query_members),
+               keys = keys_of(config_.shared ? queries : take_members(k, key_members)),
+               values = take_members(v, key_members);  // [B, H, K W, D]
     const bool tiles = config_.memory > 0 || context.maps;
     const auto y = tiles ? read_tiles(queries, keys, values, of_q, of_k, context)
                          : read_members(queries, keys, values, of_q, of_k, context);
-    return averaged(y, of_q, q.size(2)).to(v.scalar_type());
+    return sum_members(y, query_members, config_.epsilon).to(v.scalar_type());
   }
 
   // Clusters are blocks. A token that sees no other reads itself where it is its own key.
@@ -145,46 +151,40 @@ class Routing : public MixerImpl {
                        .query_positions = flat(of_q),
                        .key_positions = flat(of_k)};
     if (context.mask.keep.defined()) seen.keep = flat(kept(of_k, context));
-    const auto read = read_blocks(flat(queries), flat(keys), flat(values), pairs, seen,
-                                  weighing(""), context, {}, {}, scale_);
-    const auto y = config_.shared ? at::where(read.saw(), read.mean, flat(values)) : read.mean;
-    return y.unflatten(2, {clusters, count});
+    const auto read =
+        read_blocks(queries, keys, values, pairs, seen, weighing(""), context, {}, {}, scale_);
+    return config_.shared ? at::where(read.saw(), read.mean, values) : read.mean;
   }
 
   // The same with all weights, for those who look at them or read learned keys before the others.
-  Tensor read_tiles(const Tensor& queries, Tensor keys, Tensor values, const Tensor& of_q,
-                    const Tensor& of_k, Context& context) const {
+  Tensor read_tiles(const Tensor& queries, const Tensor& all_keys, const Tensor& all_values,
+                    const Tensor& of_q, const Tensor& of_k, Context& context) const {
+    const auto by_cluster = [&](const Tensor& x) { return x.unflatten(2, {of_q.size(2), -1}); };
+    auto keys = by_cluster(all_keys), values = by_cluster(all_values);
     auto seen = visible(of_q, of_k, context);
     if (config_.memory > 0) {
       keys = at::cat({slots(memory_key_, keys), keys}, 3);
       values = at::cat({slots(memory_value_, values), values}, 3);
       seen = at::constant_pad_nd(seen, {config_.memory, 0}, 1);
     }
-    return softmax_read(queries * scale_, keys, values, seen, weighing(""), context);
+    return softmax_read(by_cluster(queries) * scale_, keys, values, seen, weighing(""), context)
+        .flatten(2, 3);
   }
 
   // Rows beside the centroids, with gradients.
   struct Affinities {
-    Tensor inverse;  // [B, H, N, 1], 1 / |x|
-    Tensor square;   // [B, H, N], |u|^2
-    Tensor cosines;  // [B, H, N, K], u . mu from -1 to 1
-    Tensor rows;     // [B, H, N, D]; all in float32 at least
+    Tensor rows;             // [B, H, N, D], x as given
+    CentroidCosines nearby;  // u . mu from -1 to 1
   };
   Affinities affinities(const Tensor& x) const {
-    const auto rows = x.to(wide(x));
-    const auto norm = rows.norm(2, -1, true), inverse = norm.clamp_min(kLeastNorm).reciprocal();
-    // One product for a head: the rows of all sequences follow each other.
-    const auto products =
-        rows.transpose(0, 1).flatten(1, 2).bmm(centroids_.to(rows.scalar_type()).transpose(-2, -1));
-    return {inverse, (norm * inverse).square().squeeze(-1),
-            products.unflatten(1, {x.size(0), -1}).transpose(0, 1) * inverse, rows};
+    return {x, centroid_cosines(x, centroids_, kLeastNorm)};
   }
 
   // Members in the order of time. Padded tokens come after all others.
   Tensor members(const Affinities& near, const std::string& site, const Context& context) const {
     return context.pick(site, [&] {
       const at::NoGradGuard constant;
-      auto affinity = near.cosines.transpose(-2, -1);  // [B, H, K, N]
+      auto affinity = near.nearby.cosines.transpose(-2, -1);  // [B, H, K, N]
       if (context.mask.keep.defined())
         affinity = affinity.masked_fill(visible_keys(context.mask.keep).logical_not(), -2);
       const int64_t count = std::min(config_.window, affinity.size(3));
@@ -214,56 +214,35 @@ class Routing : public MixerImpl {
     return memory.to(like.scalar_type()).unsqueeze(0).expand({like.size(0), -1, -1, -1, -1});
   }
 
-  // Every token's mean over its clusters: [B, H, K, W, D] -> [B, H, N, D], float32 at least.
-  Tensor averaged(const Tensor& y, const Tensor& of_q, int64_t tokens) const {
-    const auto index = of_q.flatten(2);  // [B, H, K W]
-    const auto options = y.options().dtype(wide(y));
-    const auto count = at::zeros({y.size(0), y.size(1), tokens}, options)
-                           .scatter_add(2, index, at::ones_like(index, options));
-    const auto share =
-        (config_.epsilon > 0 ? count + config_.epsilon : count.clamp_min(1)).reciprocal();
-    const auto parts = y.flatten(2, 3) * share.gather(2, index).unsqueeze(-1);
-    return at::zeros({y.size(0), y.size(1), tokens, y.size(4)}, options)
-        .scatter_add(2, index.unsqueeze(-1).expand_as(parts), parts);
-  }
-
   // What a training step learns of unit rows: the sums near each centroid, and the loss that draws
   // rows towards them, |u - mu|^2 = |u|^2 + |mu|^2 - 2 u . mu. A second run for the backward pass
   // adds no sums.
   void learn(const Affinities& near, const std::string& site, Context& context) {
     const auto& keep = context.mask.keep;
-    const auto nearest =
-        context.pick(site, [&] { return near.cosines.detach().argmax(-1); });  // [B, H, N]
-    auto real = at::ones_like(nearest, near.rows.options());
-    if (keep.defined()) real = real * keep.unsqueeze(1).to(real.scalar_type());
+    const auto &cosines = near.nearby.cosines, &inverse = near.nearby.inverse;
+    const auto nearest = context.pick(site, [&] { return near.nearby.nearest; });  // [B, H, N]
+    const auto real = keep.defined() ? keep.unsqueeze(1) : Tensor();
     if (!context.recomputing) {
       const at::NoGradGuard constant;
-      const auto each = at::arange(config_.clusters, nearest.options());
-      const auto member = (nearest.unsqueeze(-1) == each).to(real.scalar_type()) *
-                          (real.unsqueeze(-1) * near.inverse);
-      nearest_.add_(sum_by_cluster(member, near.rows.detach()).to(nearest_.scalar_type()));
+      const auto counted = keep.defined() ? nearest.masked_fill(real.logical_not(), -1) : nearest;
+      nearest_.add_(centroid_sums(near.rows.detach(), inverse, counted, config_.clusters)
+                        .to(nearest_.scalar_type()));
     }
     if (config_.commitment == 0) return;
-    const auto lengths = centroids_.to(real.scalar_type())
+    const auto lengths = centroids_.to(cosines.scalar_type())
                              .square()
                              .sum(-1)
                              .unsqueeze(0)
                              .expand({nearest.size(0), -1, -1});  // [B, H, K]
-    const auto cosine = near.cosines.gather(3, nearest.unsqueeze(-1)).squeeze(-1);
-    const auto distance = near.square + lengths.gather(2, nearest) - 2 * cosine;
-    context.add_loss(config_.commitment * (distance * real).sum() / real.sum().clamp_min(1));
-  }
-
-  // member [B, H, N, K], rows [B, H, N, D] -> [H, K, D]. Many short sums, which are then added up:
-  // few long ones would leave most of a GPU idle.
-  static Tensor sum_by_cluster(const Tensor& member, const Tensor& rows) {
-    constexpr int64_t kPiece = 256;
-    const int64_t missing = (kPiece - rows.size(2) % kPiece) % kPiece;
-    const auto pieces = [&](const Tensor& x) {  // [B, H, pieces, kPiece, ..]
-      return (missing > 0 ? at::constant_pad_nd(x, {0, 0, 0, missing}) : x)
-          .unflatten(2, {-1, kPiece});
-    };
-    return pieces(member).transpose(-2, -1).matmul(pieces(rows)).sum(at::IntArrayRef({0, 2}));
+    const auto cosine = cosines.gather(3, nearest.unsqueeze(-1)).squeeze(-1);
+    const auto square = (inverse * kLeastNorm < 1).to(cosines.scalar_type());  // |u|^2
+    const auto distance = square + lengths.gather(2, nearest) - 2 * cosine;
+    if (!keep.defined()) {
+      context.add_loss(config_.commitment * distance.mean());
+      return;
+    }
+    const auto counts = real.expand_as(nearest).to(cosines.scalar_type());
+    context.add_loss(config_.commitment * (distance * counts).sum() / counts.sum().clamp_min(1));
   }
 
   Weighing weighing(const std::string& name) const {
