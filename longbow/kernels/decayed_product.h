@@ -77,6 +77,7 @@ struct DecayedGradient {
   ByHead dx, dy, dz;
   float* ddecays;  // [B, H, tokens, width] with the strides
   int64_t ddecays_batch, ddecays_head, ddecays_token;
+  bool add;  // to what dx, dy, dz and ddecays hold
 };
 
 // Columns that fade by blocks of `depth` of them, each of which has its own sums of the same rows:
@@ -92,14 +93,16 @@ constexpr DecayShape block_shape(int64_t width, int64_t depth) noexcept {
 struct DecayedBlocks {
   DecayShape shape;
   int64_t batch, heads, blocks, tokens, width, depth;
-  float* decays;  // [B H, blocks, chunks, 128]: logarithms to base 2, added up within a chunk
+  // [B H, blocks, chunks, 2, 128]: logarithms to base 2, added up within a chunk; steps.
+  float* decays;
   int64_t chunks() const { return (tokens + kBlockChunk - 1) / kBlockChunk; }
 };
 
-// From logarithms of decays, of which a channel is a block.
+// From logarithms of decays, of which a channel is a block, and the steps by which values are
+// multiplied before they are added to the sums; without data they are 1.
 struct BlockDecays {
   DecayedBlocks blocks;
-  Decays given;
+  Decays given, steps;
   float* whole;  // [B H, blocks, chunks]
 };
 
@@ -118,9 +121,9 @@ struct BlockRead {
   float scale;
   const void* sums;
   ByHead out;
+  const float* skip = nullptr;  // [H, blocks] or null: z times it is added to what is read
 };
 
-// Of the queries dx; of the keys the others.
 struct BlockGradient {
   DecayedBlocks blocks;
   ByHead x, y, z, dout;
@@ -129,11 +132,20 @@ struct BlockGradient {
   ByHead dx, dy, dz;
   float* ddecays;  // [B, H, tokens, blocks] with the strides
   int64_t ddecays_batch, ddecays_head, ddecays_token;
+  const float* skip = nullptr;
+  // As ddecays, or null where there are neither steps nor `skip`: the gradient of the steps, and
+  // what each token gives that of `skip`.
+  float *dsteps = nullptr, *dskip = nullptr;
+  // What the pass of pairs leaves to the other: W, and what pairs give decays.
+  void* weights;  // [B H, chunks, 128, 128]
+  float* found;   // [B H, blocks, chunks, 128]
 };
 
 void block_decays_cuda(const BlockDecays& task, void* stream) noexcept;
 void block_sums_cuda(const BlockSums& task, void* stream) noexcept;
 void block_read_cuda(const BlockRead& task, void* stream) noexcept;
+// First that of pairs, then the rest.
+void block_pairs_gradient_cuda(const BlockGradient& task, void* stream) noexcept;
 void block_gradient_cuda(const BlockGradient& task, void* stream) noexcept;
 void decayed_sums_cuda(const DecayedSums& task, void* stream) noexcept;
 void decay_scan_cuda(const DecayScan& task, void* stream) noexcept;

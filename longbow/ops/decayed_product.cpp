@@ -179,6 +179,26 @@ Five backward_on_meta(const Tensor&, const Tensor& dsums, const Tensor& x, const
           at::empty_like(dsums)};
 }
 
+void add_gradients(const Five& found, const Tensor& dx, const Tensor& dy, const Tensor& dz,
+                   const Tensor& dlog_decay) {
+  dx.add_(std::get<0>(found));
+  dy.add_(std::get<1>(found));
+  dz.add_(std::get<2>(found));
+  dlog_decay.add_(std::get<3>(found));
+}
+
+void backward_add_on_cpu(const Tensor& dout, const Tensor& x, const Tensor& y, const Tensor& z,
+                         const Tensor& log_decay, const Tensor& before, bool columns, bool reversed,
+                         double scale, const Tensor& dx, const Tensor& dy, const Tensor& dz,
+                         const Tensor& dlog_decay) {
+  const auto none = at::zeros({x.size(0), x.size(1), x.size(3), z.size(3)}, log_decay.options());
+  add_gradients(backward_on_cpu(dout, none, x, y, z, log_decay, before, columns, reversed, scale),
+                dx, dy, dz, dlog_decay);
+}
+void backward_add_on_meta(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                          const Tensor&, bool, bool, double, const Tensor&, const Tensor&,
+                          const Tensor&, const Tensor&) {}
+
 Three call(const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& log_decay,
            const Maybe& sums, bool columns, bool reversed, double scale) {
   static const auto op = c10::Dispatcher::singleton()
@@ -193,6 +213,16 @@ Five call_backward(const Tensor& dout, const Tensor& dsums, const Tensor& x, con
                              .findSchemaOrThrow("longbow::decayed_product_backward", "")
                              .typed<decltype(backward_on_meta)>();
   return op.call(dout, dsums, x, y, z, log_decay, before, columns, reversed, scale);
+}
+
+void call_backward_add(const Tensor& dout, const Tensor& x, const Tensor& y, const Tensor& z,
+                       const Tensor& log_decay, const Tensor& before, bool columns, bool reversed,
+                       double scale, const Five& to) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("longbow::decayed_product_backward_add", "")
+                             .typed<decltype(backward_add_on_cpu)>();
+  const auto& [dx, dy, dz, dlog_decay, none] = to;
+  op.call(dout, x, y, z, log_decay, before, columns, reversed, scale, dx, dy, dz, dlog_decay);
 }
 
 // That of the kernels.
@@ -222,6 +252,33 @@ struct Gradient : Differentiable {
   }
 };
 
+// Of both directions: the second one's gradients are added to the first one's.
+struct BothGradients : Differentiable {
+  BothGradients(bool by_column, double factor) : columns(by_column), scale(factor) {}
+  const bool columns;
+  const double scale;
+
+  TensorVector forward(const TensorVector& inputs) override {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    const auto &x = inputs[0], &y = inputs[1], &z = inputs[2], &log_decay = inputs[3];
+    const auto [forth, last, before] = call(x, y, z, log_decay, {}, columns, false, scale);
+    const auto [back, first, behind] = call(x, y, z, log_decay, {}, columns, true, scale);
+    save({x, y, z, log_decay, before, behind});
+    return {forth, back};
+  }
+  TensorVector backward(const TensorVector& gradients) override {
+    TORCH_CHECK(!at::GradMode::is_enabled(), "decayed_product has no second derivative here");
+    const auto kept = saved();
+    const auto &x = kept[0], &y = kept[1], &z = kept[2], &log_decay = kept[3];
+    const auto none = at::zeros({x.size(0), x.size(1), x.size(3), z.size(3)}, log_decay.options());
+    const auto found =
+        call_backward(gradients[0], none, x, y, z, log_decay, kept[4], columns, false, scale);
+    call_backward_add(gradients[1], x, y, z, log_decay, kept[5], columns, true, scale, found);
+    const auto& [dx, dy, dz, dlog_decay, dsums] = found;
+    return {dx, dy, dz, dlog_decay};
+  }
+};
+
 // The formula is recorded as it is.
 Three with_gradient(const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& log_decay,
                     const Maybe& sums, bool columns, bool reversed, double scale) {
@@ -244,14 +301,20 @@ TORCH_LIBRARY_FRAGMENT(longbow, m) {
       "decayed_product_backward(Tensor dout, Tensor dsums, Tensor x, Tensor y, Tensor z, "
       "Tensor log_decay, Tensor before, bool columns, bool reversed, float scale) -> "
       "(Tensor dx, Tensor dy, Tensor dz, Tensor dlog_decay, Tensor dsums)");
+  m.def(
+      "decayed_product_backward_add(Tensor dout, Tensor x, Tensor y, Tensor z, Tensor log_decay, "
+      "Tensor before, bool columns, bool reversed, float scale, Tensor(a!) dx, Tensor(b!) dy, "
+      "Tensor(c!) dz, Tensor(d!) dlog_decay) -> ()");
 }
 TORCH_LIBRARY_IMPL(longbow, CPU, m) {
   m.impl("decayed_product", on_cpu);
   m.impl("decayed_product_backward", backward_on_cpu);
+  m.impl("decayed_product_backward_add", backward_add_on_cpu);
 }
 TORCH_LIBRARY_IMPL(longbow, Meta, m) {
   m.impl("decayed_product", on_meta);
   m.impl("decayed_product_backward", backward_on_meta);
+  m.impl("decayed_product_backward_add", backward_add_on_meta);
 }
 TORCH_LIBRARY_IMPL(longbow, Autograd, m) {
   m.impl("decayed_product", with_gradient);
@@ -280,6 +343,20 @@ Tensor decayed_product(const Tensor& x, const Tensor& y, const Tensor& z, const 
                           how.fading == Fading::columns, how.reversed, how.scale);
   sums = std::get<1>(found);
   return std::get<0>(found);
+}
+
+BothWays decayed_products(const Tensor& x, const Tensor& y, const Tensor& z,
+                          const Tensor& log_decay, const DecayedProduct& how) {
+  TORCH_CHECK(!how.reversed, "decayed_products: goes both ways, and so is not reversed");
+  const bool columns = how.fading == Fading::columns;
+  if (wants_gradient(x, y, z, log_decay) && has_decay_kernel(x, y, z, log_decay, how.fading)) {
+    const auto found = applied<BothGradients>({x, y, z, log_decay}, columns, how.scale);
+    return {found[0], found[1]};
+  }
+  const auto one_way = [&](bool reversed) {
+    return std::get<0>(call(x, y, z, log_decay, {}, columns, reversed, how.scale));
+  };
+  return {one_way(false), one_way(true)};
 }
 
 bool fades_by_block(const Tensor& log_decay, Fading fading) {

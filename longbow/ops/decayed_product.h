@@ -17,6 +17,13 @@ at::Tensor decayed_product(const at::Tensor& x, const at::Tensor& y, const at::T
                            const at::Tensor& log_decay, const DecayedProduct& how,
                            at::Tensor& sums);
 
+// The same without sums before it in both directions, `how` being not reversed.
+struct BothWays {
+  at::Tensor forth, back;
+};
+BothWays decayed_products(const at::Tensor& x, const at::Tensor& y, const at::Tensor& z,
+                          const at::Tensor& log_decay, const DecayedProduct& how);
+
 // Whether columns fade by blocks, or all rows and columns alike: as one block.
 bool fades_by_block(const at::Tensor& log_decay, Fading fading);
 // Whether there are kernels for it: on a GPU in bfloat16, on a CPU in any type; otherwise it runs

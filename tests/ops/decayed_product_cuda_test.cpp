@@ -1,6 +1,7 @@
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include "tests/ops/decayed_products.h"
 #include "tests/ops/roundings.h"
@@ -61,6 +62,29 @@ TEST(DecayedProductCuda, IsItsDefinitionForBlocksOfColumns) {
             {2, 2, n, p, blocks * r, blocks, 0.05},
             {.fading = Fading::columns, .scale = 0.1, .reversed = reversed},
             c10::str(n, " tokens, ", p, " x ", blocks, " x ", r, reversed ? ", reversed" : ""));
+}
+
+TEST(DecayedProductCuda, BothWaysAtOnceAreTwoCalls) {
+  for (const int64_t n : {2, 63, 200})
+    for (const auto& [p, q, decays] : {std::tuple{32, 64, 32}, {64, 40, 64}, {24, 64, 1}}) {
+      SCOPED_TRACE(c10::str(n, " tokens, ", p, " x ", q, ", ", decays, " decays"));
+      const auto found = both_ways({2, 3, n, p, q, decays}, kOnGpu, {.scale = 0.2});
+      for (size_t i = 0; i < found[0].size(); ++i)
+        EXPECT_LT(roundings(found[0][i], found[1][i], false), i < 2 ? 1e-9 : 2) << i;
+    }
+}
+
+TEST(DecayedProductCuda, GradientsLieBesideEachOther) {
+  const DecayedInputs in(2, 3, 70, 32, 64, 32);
+  std::vector<Tensor> leaves = {in.x.to(kOnGpu), in.y.to(kOnGpu), in.z.to(kOnGpu),
+                                in.g.to(kOnGpu.dtype(at::kFloat))};
+  for (auto& leaf : leaves) leaf.requires_grad_();
+  const auto [forth, back] = decayed_products(leaves[0], leaves[1], leaves[2], leaves[3], {});
+  const auto found = torch::autograd::grad({forth + back}, leaves, {in.dout.to(kOnGpu)});
+  for (size_t i = 1; i < 3; ++i) {
+    EXPECT_TRUE(found[i].is_alias_of(found[0])) << i;
+    EXPECT_EQ(found[i].stride(2), 3 * (32 + 32 + 64)) << i;
+  }
 }
 
 TEST(DecayedProductCuda, ForgetsEverythingExactly) {

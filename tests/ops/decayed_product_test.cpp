@@ -199,6 +199,18 @@ TEST(DecayedProduct, ReversedTheLastTokenIsTheFirst) {
   }
 }
 
+TEST(DecayedProduct, BothWaysAtOnceAreTwoCalls) {
+  for (const auto& [fading, decays] :
+       {std::pair{Fading::rows, 5}, {Fading::rows, 1}, {Fading::columns, 2}}) {
+    const auto found = both_ways({2, 3, 150, 5, 4, decays}, at::kDouble, {fading, 0.5});
+    for (size_t i = 0; i < found[0].size(); ++i)
+      EXPECT_NEAR_TENSOR(found[0][i], found[1][i], tolerance(at::kDouble)) << i;
+  }
+  const auto a = arguments(7, 5, 4, 5);
+  EXPECT_EQ(error_of([&] { (void)decayed_products(a.x, a.y, a.z, a.g, {.reversed = true}); }),
+            "decayed_products: goes both ways, and so is not reversed");
+}
+
 TEST(DecayedProduct, HalfTypesAreAddedUpInFloat32) {
   for (const auto fading : {Fading::rows, Fading::columns}) {
     auto a = arguments(150, 4, 4, fading == Fading::rows ? 4 : 2);
@@ -216,6 +228,7 @@ TEST(DecayedProduct, HalfTypesAreAddedUpInFloat32) {
 
 TEST(DecayedProduct, IsAnOperatorOfEveryKind) {
   EXPECT_EQ(missing_kernels("decayed_product"), "");
+  EXPECT_EQ(missing_kernels("decayed_product_backward_add", /*differentiable=*/false), "");
 }
 
 TEST(DecayedProduct, RefusesOtherShapes) {

@@ -58,4 +58,33 @@ std::vector<at::Tensor> decayed_results(const DecayedInputs& in, const at::Tenso
   return found;
 }
 
+// Both directions at once are two calls, whose gradients are added: forth, back, dx, dy, dz and dg,
+// of both forms.
+inline std::vector<std::vector<at::Tensor>> both_ways(const DecayedInputs& in,
+                                                      const at::TensorOptions& numbers,
+                                                      DecayedProduct how) {
+  std::vector<std::vector<at::Tensor>> found;
+  for (const bool at_once : {true, false}) {
+    std::vector<at::Tensor> leaves;
+    for (const auto& t : {in.x, in.y, in.z}) leaves.push_back(t.to(numbers, false, true));
+    leaves.push_back(in.g.to(
+        numbers.dtype(numbers.dtype() == at::kDouble ? at::kDouble : at::kFloat), false, true));
+    for (auto& leaf : leaves) leaf.requires_grad_();
+    const auto one_way = [&](bool reversed) {
+      auto directed = how;
+      directed.reversed = reversed;
+      at::Tensor sums;
+      return decayed_product(leaves[0], leaves[1], leaves[2], leaves[3], directed, sums);
+    };
+    const auto both = at_once ? decayed_products(leaves[0], leaves[1], leaves[2], leaves[3], how)
+                              : BothWays{one_way(false), one_way(true)};
+    const auto dout = in.dout.to(both.forth.options());
+    ((both.forth * dout).sum() + (both.back * dout * 2).sum()).backward();
+    found.push_back({both.forth.detach(), both.back.detach()});
+    for (const auto& leaf : leaves) found.back().push_back(leaf.grad());
+    for (auto& t : found.back()) t = t.cpu().to(at::kDouble);
+  }
+  return found;
+}
+
 }  // namespace longbow

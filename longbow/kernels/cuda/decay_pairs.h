@@ -65,7 +65,8 @@ __device__ inline void spread_four(const Number* from, float (&x)[4]) {
 }
 
 // The pairs of a part: of queries x (rows of the product) with keys y up to their own or,
-// transposed, of keys with queries from their own on.
+// transposed, of keys with queries from their own on. Others may overflow and become zero behind
+// all channels.
 template <int P, bool kTransposed>
 __device__ inline void own_pairs(mma::C (&pairs)[2], const Number* own, const Number* other,
                                  const float* decays, float scale) {
@@ -96,7 +97,7 @@ __device__ inline void own_pairs(mma::C (&pairs)[2], const Number* own, const Nu
           for (int e = 0; e < 4; ++e) {
             const float between =
                 kTransposed ? column_sum[e] - row_sum[m][e] : row_sum[m][e] - column_sum[e];
-            pairs[n].part[2 * m + i] += row[m][e] * column[e] * faded(fminf(between, 0));
+            pairs[n].part[2 * m + i] += row[m][e] * column[e] * faded(between);
           }
         }
       }

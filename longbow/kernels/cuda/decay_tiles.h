@@ -4,6 +4,7 @@
 #ifdef __CUDACC__
 #include "longbow/kernels/cuda/part_products.h"
 #include "longbow/kernels/decayed_product.h"
+#include "longbow/kernels/exponent.h"
 
 namespace longbow::kernels {
 
@@ -49,7 +50,7 @@ struct DecayTile {
 #pragma unroll
       for (int t = 0; t < kPart; ++t)
         decay[t] = first + t < chunk.end && channel < heads.width
-                       ? place[(first + t) * from.token] * 1.44269504f
+                       ? place[(first + t) * from.token] * kLog2E
                        : 0;
 #pragma unroll
       for (int t = 0; t < kPart; ++t) {

@@ -261,12 +261,25 @@ struct Block {
     for (int i = 0; i < kPart && chunk.first + own + i < chunk.end; ++i) {
       const float since = memory.decays.row(own + i)[channel];
       const bool nothing = faded(since - before) == 0;
-      to[i * task.ddecays_token] =
+      const float found =
           nothing ? 0 : memory.dx[(own + i) * Memory<P, Q>::kWide + channel] + after;
+      float& place = to[i * task.ddecays_token];
+      place = task.add ? place + found : found;
       before = since;
     }
   }
 };
+
+// 16 rows of a gradient, those of one warp.
+template <int W>
+__device__ void put_rows(const Number* tile, const ByHead& to, const DecayedGradient& task,
+                         const Chunk& chunk, int64_t own, int64_t width) {
+  const auto rows = rows_of(to, chunk.b, chunk.h);
+  if (task.add)
+    add_rows<W>(tile, rows, chunk.first + own, chunk.end, width);
+  else
+    write_rows<W>(tile, rows, chunk.first + own, chunk.end, width);
+}
 
 template <int P, int Q>
 __global__ void __launch_bounds__(kDecayThreads, P == 32 ? 3 : 1) gradient(DecayedGradient task) {
@@ -282,16 +295,13 @@ __global__ void __launch_bounds__(kDecayThreads, P == 32 ? 3 : 1) gradient(Decay
   block.as_keys(dy, kept);
   __syncthreads();  // nobody reads z, dout and faded rows any more
   put_product<Q>(memory.dz + own * padded(Q), dz, 1, 1);
-  write_rows<Q>(memory.dz + own * padded(Q), rows_of(task.dz, chunk.b, chunk.h), chunk.first + own,
-                chunk.end, task.heads.depth);
+  put_rows<Q>(memory.dz + own * padded(Q), task.dz, task, chunk, own, task.heads.depth);
   block.put(dx, dy, kept);
   __syncwarp();
 #pragma unroll 1
   for (int channel = block.lane; channel < P; channel += 32) block.finish(channel);
-  write_rows<P>(memory.x + own * padded(P), rows_of(task.dx, chunk.b, chunk.h), chunk.first + own,
-                chunk.end, task.heads.width);
-  write_rows<P>(memory.y + own * padded(P), rows_of(task.dy, chunk.b, chunk.h), chunk.first + own,
-                chunk.end, task.heads.width);
+  put_rows<P>(memory.x + own * padded(P), task.dx, task, chunk, own, task.heads.width);
+  put_rows<P>(memory.y + own * padded(P), task.dy, task, chunk, own, task.heads.width);
   __syncthreads();
   for (int channel = block.lane; channel < P; channel += 32) block.write_decays(channel);
 }

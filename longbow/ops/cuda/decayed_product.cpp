@@ -9,71 +9,17 @@
 #include <optional>
 #include <tuple>
 
-#include "longbow/kernels/decayed_product.h"
-#include "longbow/ops/cuda/by_head.h"
+#include "longbow/ops/cuda/decayed_chunks.h"
+#include "longbow/ops/head_rows.h"
 
 namespace longbow {
 namespace {
 
 using at::Tensor;
+using namespace decayed;
 using Maybe = std::optional<Tensor>;
 using Three = std::tuple<Tensor, Tensor, Tensor>;
 using Five = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor>;
-
-kernels::Decays decays_of(const Tensor& log_decay, bool reversed) {
-  const auto rows = walked_by_head(log_decay, reversed);
-  return {.data = static_cast<const float*>(rows.data),
-          .batch = rows.batch,
-          .head = rows.head,
-          .token = rows.token,
-          .channel = log_decay.stride(3)};
-}
-
-// Sums at the ends of chunks, and where the scan ends.
-struct Sums {
-  Tensor at_chunks, last;
-};
-
-// Of keys those before each chunk, of queries those after each, from their own sums on.
-void scan(const Sums& sums, const kernels::DecayShape& shape, const Tensor& whole,
-          const Tensor& first, int64_t blocks, bool queries) {
-  const auto& last = sums.last;  // [B, H, width, blocks depth]
-  kernels::decay_scan_cuda({.shape = shape,
-                            .sums = sums.at_chunks.mutable_data_ptr(),
-                            .whole = whole.const_data_ptr<float>(),
-                            .whole_width = whole.size(3),
-                            .first = first.defined() ? first.const_data_ptr<float>() : nullptr,
-                            .last = last.mutable_data_ptr<float>(),
-                            .groups = last.size(0) * last.size(1),
-                            .blocks = blocks,
-                            .chunks = whole.size(2),
-                            .width = last.size(2),
-                            .depth = last.size(3) / blocks,
-                            .backwards = queries},
-                           c10::cuda::getCurrentCUDAStream().stream());
-  C10_CUDA_KERNEL_LAUNCH_CHECK();
-}
-
-// What both passes are given: tokens as the kernels walk over them, and where the pieces begin.
-struct Given {
-  Tensor x, y, z, log_decay;
-  bool reversed;
-  float scale;
-
-  Given(const Tensor& queries, const Tensor& keys, const Tensor& values, const Tensor& decays,
-        bool from_behind, double factor)
-      : x(readable_by_head(queries)),
-        y(readable_by_head(keys)),
-        z(readable_by_head(values)),
-        log_decay(decays),
-        reversed(from_behind),
-        scale(static_cast<float>(factor)) {}
-  kernels::ByHead rows(const Tensor& t) const { return walked_by_head(t, reversed); }
-  Sums empty_sums(int64_t blocks, int64_t chunks, const kernels::DecayShape& shape) const {
-    return {at::empty({x.size(0) * x.size(1), blocks, chunks + 1, shape.size()}, x.options()),
-            at::empty({x.size(0), x.size(1), x.size(3), z.size(3)}, log_decay.options())};
-  }
-};
 
 // Rows that fade each its own way.
 struct ByRow : Given {
@@ -119,12 +65,11 @@ struct ByRow : Given {
     C10_CUDA_KERNEL_LAUNCH_CHECK();
     return {out, sums.last, sums.at_chunks};
   }
-  Five backward(const Tensor& dout, const Tensor& dlast, const Tensor& before) const {
+  // Returns the gradient of the sums before the first token.
+  Tensor backward(const Tensor& dout, const Tensor& dlast, const Tensor& before,
+                  const Gradients& to) const {
     const auto dsums = summed(x, dout, dlast, true);
-    const auto dx = empty_by_head(x, x.size(3)), dy = empty_by_head(y, y.size(3)),
-               dz = empty_by_head(z, z.size(3)),
-               ddecays = empty_by_head(log_decay, log_decay.size(3));
-    const auto dg = rows(ddecays);
+    const auto dg = rows(to.dlog_decay);
     kernels::decayed_gradient_cuda({.heads = heads(),
                                     .x = rows(x),
                                     .y = rows(y),
@@ -133,101 +78,17 @@ struct ByRow : Given {
                                     .scale = scale,
                                     .sums = before.const_data_ptr(),
                                     .dsums = dsums.at_chunks.const_data_ptr(),
-                                    .dx = rows(dx),
-                                    .dy = rows(dy),
-                                    .dz = rows(dz),
+                                    .dx = rows(to.dx),
+                                    .dy = rows(to.dy),
+                                    .dz = rows(to.dz),
                                     .ddecays = static_cast<float*>(dg.data),
                                     .ddecays_batch = dg.batch,
                                     .ddecays_head = dg.head,
-                                    .ddecays_token = dg.token},
+                                    .ddecays_token = dg.token,
+                                    .add = to.add},
                                    c10::cuda::getCurrentCUDAStream().stream());
     C10_CUDA_KERNEL_LAUNCH_CHECK();
-    return {dx, dy, dz, ddecays, dsums.last};
-  }
-};
-
-// Columns that fade by blocks.
-struct ByBlock : Given {
-  Tensor added, whole;  // the decays added up within chunks, and those of whole chunks
-
-  ByBlock(const Tensor& queries, const Tensor& keys, const Tensor& values, const Tensor& decays,
-          bool from_behind, double factor)
-      : Given(queries, keys, values, decays, from_behind, factor) {
-    const auto task = blocks();
-    const int64_t groups = task.batch * task.heads;
-    added =
-        at::empty({groups, task.blocks, task.chunks(), kernels::kBlockChunk}, log_decay.options());
-    whole = at::empty({groups, task.blocks, task.chunks(), 1}, log_decay.options());
-    kernels::block_decays_cuda({.blocks = blocks(),
-                                .given = decays_of(log_decay, reversed),
-                                .whole = whole.mutable_data_ptr<float>()},
-                               c10::cuda::getCurrentCUDAStream().stream());
-    C10_CUDA_KERNEL_LAUNCH_CHECK();
-  }
-
-  kernels::DecayedBlocks blocks() const {
-    const int64_t count = log_decay.size(3), depth = z.size(3) / count;
-    return {.shape = kernels::block_shape(x.size(3), depth),
-            .batch = x.size(0),
-            .heads = x.size(1),
-            .blocks = count,
-            .tokens = x.size(2),
-            .width = x.size(3),
-            .depth = depth,
-            .decays = added.defined() ? added.mutable_data_ptr<float>() : nullptr};
-  }
-  Sums summed(const Tensor& of, const Tensor& values, const Tensor& first, bool queries) const {
-    const auto task = blocks();
-    const auto sums = empty_sums(task.blocks, task.chunks(), task.shape);
-    kernels::block_sums_cuda({.blocks = task,
-                              .rows = rows(of),
-                              .values = rows(values),
-                              .queries = queries,
-                              .scale = scale,
-                              .sums = sums.at_chunks.mutable_data_ptr()},
-                             c10::cuda::getCurrentCUDAStream().stream());
-    C10_CUDA_KERNEL_LAUNCH_CHECK();
-    scan(sums, task.shape, whole, first, task.blocks, queries);
-    return sums;
-  }
-  Three forward(const Tensor& first) const {
-    const auto sums = summed(y, z, first, false);
-    const auto out = empty_by_head(z, z.size(3));
-    kernels::block_read_cuda({.blocks = blocks(),
-                              .x = rows(x),
-                              .y = rows(y),
-                              .z = rows(z),
-                              .scale = scale,
-                              .sums = sums.at_chunks.const_data_ptr(),
-                              .out = rows(out)},
-                             c10::cuda::getCurrentCUDAStream().stream());
-    C10_CUDA_KERNEL_LAUNCH_CHECK();
-    return {out, sums.last, sums.at_chunks};
-  }
-  Five backward(const Tensor& dout, const Tensor& dlast, const Tensor& before) const {
-    const auto dsums = summed(x, dout, dlast, true);
-    const auto dx = empty_by_head(x, x.size(3)), dy = empty_by_head(y, y.size(3)),
-               dz = empty_by_head(z, z.size(3)),
-               ddecays = empty_by_head(log_decay, log_decay.size(3));
-    const auto dg = rows(ddecays);
-    kernels::block_gradient_cuda({.blocks = blocks(),
-                                  .x = rows(x),
-                                  .y = rows(y),
-                                  .z = rows(z),
-                                  .dout = rows(dout),
-                                  .scale = scale,
-                                  .sums = before.const_data_ptr(),
-                                  .dsums = dsums.at_chunks.const_data_ptr(),
-                                  .dx = rows(dx),
-                                  .dy = rows(dy),
-                                  .dz = rows(dz),
-                                  .ddecays = static_cast<float*>(dg.data),
-                                  .ddecays_batch = dg.batch,
-                                  .ddecays_head = dg.head,
-                                  .ddecays_token = dg.token},
-                                 c10::cuda::getCurrentCUDAStream().stream());
-    C10_CUDA_KERNEL_LAUNCH_CHECK();
-    return {dx, dy, dz, ddecays, dsums.last};
+    return dsums.last;
   }
 };
 
@@ -247,19 +108,49 @@ Three forward(const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& l
              : ByRow(x, y, z, log_decay, reversed, scale).forward(first);
 }
 
+Gradients fresh_gradients(const Tensor& x, const Tensor& y, const Tensor& z,
+                          const Tensor& log_decay) {
+  const auto [dx, dy, dz] = empty_beside(x, y, z);
+  return {dx, dy, dz, empty_by_head(log_decay, log_decay.size(3))};
+}
+
 Five backward(const Tensor& given_dout, const Tensor& given_dsums, const Tensor& x, const Tensor& y,
               const Tensor& z, const Tensor& log_decay, const Tensor& before, bool columns,
               bool reversed, double scale) {
   const c10::cuda::CUDAGuard guard(x.device());
   const auto dout = readable_by_head(given_dout), dlast = given_dsums.to(at::kFloat).contiguous();
-  return fades_by_block(log_decay, columns ? Fading::columns : Fading::rows)
-             ? ByBlock(x, y, z, log_decay, reversed, scale).backward(dout, dlast, before)
-             : ByRow(x, y, z, log_decay, reversed, scale).backward(dout, dlast, before);
+  const auto to = fresh_gradients(x, y, z, log_decay);
+  const auto dfirst =
+      fades_by_block(log_decay, columns ? Fading::columns : Fading::rows)
+          ? ByBlock(x, y, z, log_decay, reversed, scale).backward(dout, dlast, before, to)
+          : ByRow(x, y, z, log_decay, reversed, scale).backward(dout, dlast, before, to);
+  return {to.dx, to.dy, to.dz, to.dlog_decay, dfirst};
+}
+
+void backward_add(const Tensor& given_dout, const Tensor& x, const Tensor& y, const Tensor& z,
+                  const Tensor& log_decay, const Tensor& before, bool columns, bool reversed,
+                  double scale, const Tensor& dx, const Tensor& dy, const Tensor& dz,
+                  const Tensor& dlog_decay) {
+  const c10::cuda::CUDAGuard guard(x.device());
+  const auto dout = readable_by_head(given_dout),
+             none = at::zeros({x.size(0), x.size(1), x.size(3), z.size(3)}, log_decay.options());
+  if (fades_by_block(log_decay, columns ? Fading::columns : Fading::rows)) {
+    const auto to = fresh_gradients(x, y, z, log_decay);
+    ByBlock(x, y, z, log_decay, reversed, scale).backward(dout, none, before, to);
+    dx.add_(to.dx);
+    dy.add_(to.dy);
+    dz.add_(to.dz);
+    dlog_decay.add_(to.dlog_decay);
+    return;
+  }
+  ByRow(x, y, z, log_decay, reversed, scale)
+      .backward(dout, none, before, {dx, dy, dz, dlog_decay, /*add=*/true});
 }
 
 TORCH_LIBRARY_IMPL(longbow, CUDA, m) {
   m.impl("decayed_product", forward);
   m.impl("decayed_product_backward", backward);
+  m.impl("decayed_product_backward_add", backward_add);
 }
 
 }  // namespace
