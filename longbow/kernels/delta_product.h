@@ -63,11 +63,18 @@ struct DeltaGradient {
   TokenNumbers dbeta, dlog_decay;
 };
 
+// Of one direction, or of two of the same sizes at once: a walk alone leaves most of a GPU idle.
+template <class Task>
+struct DeltaWays {
+  Task way[2];
+  int count;
+};
+
 // The inverses and the decays.
-void delta_inverse_cuda(const DeltaHeads& task, void* stream) noexcept;
-void delta_walk_cuda(const DeltaWalk& task, void* stream) noexcept;
-void delta_read_cuda(const DeltaRead& task, void* stream) noexcept;
-void delta_walk_back_cuda(const DeltaWalkBack& task, void* stream) noexcept;
-void delta_gradient_cuda(const DeltaGradient& task, void* stream) noexcept;
+void delta_inverse_cuda(const DeltaWays<DeltaHeads>& tasks, void* stream) noexcept;
+void delta_walk_cuda(const DeltaWays<DeltaWalk>& tasks, void* stream) noexcept;
+void delta_read_cuda(const DeltaWays<DeltaRead>& tasks, void* stream) noexcept;
+void delta_walk_back_cuda(const DeltaWays<DeltaWalkBack>& tasks, void* stream) noexcept;
+void delta_gradient_cuda(const DeltaWays<DeltaGradient>& tasks, void* stream) noexcept;
 
 }  // namespace longbow::kernels

@@ -228,7 +228,8 @@ struct Block {
   }
 };
 
-__global__ void __launch_bounds__(kDeltaThreads, 3) gradient(DeltaGradient task) {
+__global__ void __launch_bounds__(kDeltaThreads, 3) gradient(DeltaWays<DeltaGradient> tasks) {
+  const auto& task = tasks.way[blockIdx.z];
   unsigned char* const shared = dynamic_memory();
   const Memory memory(shared);
   const DeltaPlace place(task.heads, blockIdx.y, gridDim.x);
@@ -267,8 +268,9 @@ __global__ void __launch_bounds__(kDeltaThreads, 3) gradient(DeltaGradient task)
 
 }  // namespace
 
-void delta_gradient_cuda(const DeltaGradient& task, void* stream) noexcept {
-  launch(gradient, delta_blocks(task.heads), kDeltaThreads, Memory::kBytes, stream, task);
+void delta_gradient_cuda(const DeltaWays<DeltaGradient>& tasks, void* stream) noexcept {
+  launch(gradient, delta_blocks(tasks.way[0].heads, tasks.count), kDeltaThreads, Memory::kBytes,
+         stream, tasks);
 }
 
 }  // namespace longbow::kernels

@@ -1,5 +1,6 @@
 // The inverses of chunks, the walk over them, and what tokens read.
 #include "longbow/kernels/cuda/delta_tiles.h"
+#include "longbow/kernels/exponent.h"
 
 namespace longbow::kernels {
 namespace {
@@ -29,7 +30,7 @@ __device__ void add_decays(float* to, const DeltaHeads& heads, const DeltaPlace&
 #pragma unroll
   for (int i = 0; i < 2; ++i)
     if (const int64_t token = first + lane * 2 + i; heads.log_decay.data && token < heads.tokens) {
-      const float decay = *place.number(heads.log_decay, token) * 1.44269504f;
+      const float decay = *place.number(heads.log_decay, token) * kLog2E;
       own[i] = decay < kNothing ? kNothing : decay;
     }
   float sum = own[0] + own[1];
@@ -59,7 +60,8 @@ __device__ void solve(const float* system, int column, float (&t)[kDeltaTokens])
   }
 }
 
-__global__ void __launch_bounds__(kDeltaThreads) inverse(DeltaHeads task) {
+__global__ void __launch_bounds__(kDeltaThreads) inverse(DeltaWays<DeltaHeads> tasks) {
+  const auto& task = tasks.way[blockIdx.z];
   unsigned char* const shared = dynamic_memory();
   const InverseMemory memory(shared);
   const int64_t chunk = blockIdx.x, first = chunk * kDeltaTokens;
@@ -158,7 +160,8 @@ __device__ HeadRows from_column(HeadRows rows, int column) {
   return rows;
 }
 
-__global__ void __launch_bounds__(kDeltaThreads) walk(DeltaWalk task) {
+__global__ void __launch_bounds__(kDeltaThreads) walk(DeltaWays<DeltaWalk> tasks) {
+  const auto& task = tasks.way[blockIdx.z];
   unsigned char* const shared = dynamic_memory();
   const WalkMemory memory(shared);
   const auto& heads = task.heads;
@@ -246,7 +249,8 @@ struct ReadMemory {
         decays(reinterpret_cast<float*>(sums + kDeltaTile)) {}
 };
 
-__global__ void __launch_bounds__(kDeltaThreads) read(DeltaRead task) {
+__global__ void __launch_bounds__(kDeltaThreads) read(DeltaWays<DeltaRead> tasks) {
+  const auto& task = tasks.way[blockIdx.z];
   unsigned char* const shared = dynamic_memory();
   const ReadMemory memory(shared);
   const auto& heads = task.heads;
@@ -297,7 +301,8 @@ struct WalkBackMemory {
 
 // With dS after the chunk: du = e^(G_C - G) K dS + (pairs of q and k)^T dout, dv = T^T du, and
 // dS before it = e^G_C dS + (e^G q)^T dout - (e^G k)^T dv.
-__global__ void __launch_bounds__(kDeltaThreads) walk_back(DeltaWalkBack task) {
+__global__ void __launch_bounds__(kDeltaThreads) walk_back(DeltaWays<DeltaWalkBack> tasks) {
+  const auto& task = tasks.way[blockIdx.z];
   unsigned char* const shared = dynamic_memory();
   const WalkBackMemory memory(shared);
   const auto& heads = task.heads;
@@ -377,26 +382,31 @@ __global__ void __launch_bounds__(kDeltaThreads) walk_back(DeltaWalkBack task) {
   write_sums(dsums, task.last, place, heads.width, heads.depth, column);
 }
 
-dim3 walk_blocks(const DeltaHeads& heads) {
-  return {D / kColumns, static_cast<unsigned>(heads.batch * heads.heads)};
+dim3 walk_blocks(const DeltaHeads& heads, int ways) {
+  return {D / kColumns, static_cast<unsigned>(heads.batch * heads.heads),
+          static_cast<unsigned>(ways)};
 }
 
 }  // namespace
 
-void delta_inverse_cuda(const DeltaHeads& task, void* stream) noexcept {
-  launch(inverse, delta_blocks(task), kDeltaThreads, InverseMemory::kBytes, stream, task);
+void delta_inverse_cuda(const DeltaWays<DeltaHeads>& tasks, void* stream) noexcept {
+  launch(inverse, delta_blocks(tasks.way[0], tasks.count), kDeltaThreads, InverseMemory::kBytes,
+         stream, tasks);
 }
 
-void delta_walk_cuda(const DeltaWalk& task, void* stream) noexcept {
-  launch(walk, walk_blocks(task.heads), kDeltaThreads, WalkMemory::kBytes, stream, task);
+void delta_walk_cuda(const DeltaWays<DeltaWalk>& tasks, void* stream) noexcept {
+  launch(walk, walk_blocks(tasks.way[0].heads, tasks.count), kDeltaThreads, WalkMemory::kBytes,
+         stream, tasks);
 }
 
-void delta_read_cuda(const DeltaRead& task, void* stream) noexcept {
-  launch(read, delta_blocks(task.heads), kDeltaThreads, ReadMemory::kBytes, stream, task);
+void delta_read_cuda(const DeltaWays<DeltaRead>& tasks, void* stream) noexcept {
+  launch(read, delta_blocks(tasks.way[0].heads, tasks.count), kDeltaThreads, ReadMemory::kBytes,
+         stream, tasks);
 }
 
-void delta_walk_back_cuda(const DeltaWalkBack& task, void* stream) noexcept {
-  launch(walk_back, walk_blocks(task.heads), kDeltaThreads, WalkBackMemory::kBytes, stream, task);
+void delta_walk_back_cuda(const DeltaWays<DeltaWalkBack>& tasks, void* stream) noexcept {
+  launch(walk_back, walk_blocks(tasks.way[0].heads, tasks.count), kDeltaThreads,
+         WalkBackMemory::kBytes, stream, tasks);
 }
 
 }  // namespace longbow::kernels

@@ -126,8 +126,10 @@ __device__ inline void left_of_columns(mma::A (&a)[D / 16], const Number* tile, 
     a[k] = mma::a_of_columns(tile + k * 16 * mma::padded(D) + row, mma::padded(D));
 }
 
-inline dim3 delta_blocks(const DeltaHeads& heads) {
-  return {static_cast<unsigned>(heads.chunks()), static_cast<unsigned>(heads.batch * heads.heads)};
+// blockIdx.z is the direction.
+inline dim3 delta_blocks(const DeltaHeads& heads, int ways) {
+  return {static_cast<unsigned>(heads.chunks()), static_cast<unsigned>(heads.batch * heads.heads),
+          static_cast<unsigned>(ways)};
 }
 
 }  // namespace longbow::kernels
