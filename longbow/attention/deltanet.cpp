@@ -15,7 +15,7 @@
 #include "longbow/nn/layers/recurrence.h"
 #include "longbow/nn/layers/time_steps.h"
 #include "longbow/ops/delta_product.h"
-#include "longbow/ops/gated_norm.h"
+#include "longbow/ops/delta_products.h"
 
 namespace longbow {
 namespace {
@@ -53,15 +53,8 @@ HeadsConfig heads_of(const Config& c, const Site& site) {
           .value_width = c.value_width > 0 ? c.value_width : head,
           .convolution = c.convolution,
           .output_gate = c.output_gate,
+          .unit = true,
           .norm_epsilon = c.norm_epsilon};
-}
-
-// Of length 1, head by head: [B, H, T, D].
-Tensor unit(const Tensor& x) {
-  const auto width = static_cast<double>(x.size(-1));
-  const auto weight =
-      at::full({x.size(-1)}, 1 / std::sqrt(width), x.options().requires_grad(false).dtype(wide(x)));
-  return split_heads(gated_norm(merge_heads(x), {}, {}, weight, 1e-6 / width), x.size(1));
 }
 
 class DeltaNet : public RecurrentHeads {
@@ -90,12 +83,20 @@ class DeltaNet : public RecurrentHeads {
 
   Tensor read(const Heads& heads, const Gates& gates, Tensor& sums, const Context&,
               bool reversed) const override {
-    return delta_product(
-        unit(heads.q), unit(heads.k), heads.v, gates[0], decay_ ? gates[1] : Tensor(),
-        {.scale = 1 / std::sqrt(static_cast<double>(key_width_)), .reversed = reversed}, sums);
+    return delta_product(heads.q, heads.k, heads.v, gates[0], decay_of(gates),
+                         {.scale = scale(), .reversed = reversed}, sums);
+  }
+  BothReads read_both(const Heads& forth, const Heads& back, const Gates& gates,
+                      const Context&) const override {
+    const auto [first, second] = delta_products(
+        {forth.q, forth.k, forth.v}, {back.q, back.k, back.v}, gates[0], decay_of(gates), scale());
+    return {first, second};
   }
 
  private:
+  double scale() const { return 1 / std::sqrt(static_cast<double>(key_width_)); }
+  Tensor decay_of(const Gates& gates) const { return decay_ ? gates[1] : Tensor(); }
+
   Config config_;
   std::shared_ptr<Linear> beta_, decay_;
   std::shared_ptr<TimeSteps> steps_;

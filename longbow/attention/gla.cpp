@@ -89,17 +89,27 @@ class Gla : public RecurrentHeads {
 
   Tensor read(const Heads& heads, const Gates& gates, Tensor& sums, const Context& context,
               bool reversed) const override {
-    const auto turned = [&](const Tensor& t) {
-      return config_.rotary ? Rotary()(t, context.positions) : t;
-    };
-    return decayed_product(turned(heads.q), turned(heads.k), heads.v, gates[0],
-                           {.fading = Fading::rows,
-                            .scale = 1 / std::sqrt(static_cast<double>(key_width_)),
-                            .reversed = reversed},
-                           sums);
+    return decayed_product(turned(heads.q, context), turned(heads.k, context), heads.v, gates[0],
+                           how(reversed), sums);
+  }
+  BothReads read_both(const Heads& heads, const Heads& others, const Gates& gates,
+                      const Context& context) const override {
+    if (!heads.q.is_same(others.q)) return RecurrentHeads::read_both(heads, others, gates, context);
+    const auto [forth, back] = decayed_products(turned(heads.q, context), turned(heads.k, context),
+                                                heads.v, gates[0], how(false));
+    return {forth, back};
   }
 
  private:
+  Tensor turned(const Tensor& t, const Context& context) const {
+    return config_.rotary ? Rotary()(t, context.positions) : t;
+  }
+  DecayedProduct how(bool reversed) const {
+    return {.fading = Fading::rows,
+            .scale = 1 / std::sqrt(static_cast<double>(key_width_)),
+            .reversed = reversed};
+  }
+
   Tensor log_decay(const Tensor& x) const {
     if (config_.decay == Decay::fixed) {
       const auto head = at::arange(heads_, x.options().requires_grad(false).dtype(wide(x)));

@@ -14,7 +14,7 @@
 #include "longbow/nn/layers/recurrence.h"
 #include "longbow/nn/layers/time_steps.h"
 #include "longbow/ops/affine.h"
-#include "longbow/ops/decayed_product.h"
+#include "longbow/ops/state_space.h"
 
 namespace longbow {
 namespace {
@@ -73,55 +73,51 @@ class Ssd : public RecurrentLayer {
   }
 
   Tensor extend(const Tensor& u, State& state, const Context& context) const override {
-    const auto [gate, rows, step] = projected(u, context);
-    const auto mixed = at::silu(convolution_->extend(rows, state, context));
-    return (*output_)(written(mixed, gate, step, state.lane.at("sums"), /*reversed=*/false));
+    const auto parts = projected(u, context);
+    const auto mixed = convolution_->extend_activated(parts.rows, state, context);
+    return written(read(mixed, parts.steps, state.lane.at("sums"), /*reversed=*/false), Tensor(),
+                   parts.gate);
   }
 
   Tensor run(const Tensor& u, const Context& context, bool both) const override {
     const auto parts = projected(u, context);
-    const auto from = [&](bool reversed) {
-      Tensor sums;
-      return written(convolution_->activated(parts.rows, context, reversed), parts.gate, parts.step,
-                     sums, reversed);
-    };
-    const auto y = both ? from(false) + from(true) : from(false);
-    // Each direction has the bias.
-    return both && output_->bias.defined() ? affine(y, output_->weight, output_->bias * 2)
-                                           : (*output_)(y);
+    Tensor sums, others;
+    if (!both)
+      return written(read(convolution_->activated(parts.rows, context, false), parts.steps, sums,
+                          /*reversed=*/false),
+                     Tensor(), parts.gate);
+    const auto [forth, back] = convolution_->activated_both(parts.rows, context);
+    return written(read(forth, parts.steps, sums, /*reversed=*/false),
+                   read(back, parts.steps, others, /*reversed=*/true), parts.gate);
   }
 
  private:
   struct Projected {
-    Tensor gate, rows, step;  // z [B, T, E], x B C beside each other, Delta [B, T, H]
+    Tensor gate, rows;   // z [B, T, E], x B C beside each other
+    TimeStepping steps;  // Delta and Delta A [B, T, H]; a padded token makes no step
   };
   Projected projected(const Tensor& u, const Context& context) const {
-    const auto parts = (*input_)(u).split_with_sizes({inner_, convolved_, heads_}, -1);
-    return {parts[0], parts[1], steps(parts[2].to(wide(u)), context)};
-  }
-
-  // What the norm makes of what is read, [B, T, E].
-  Tensor written(const Tensor& mixed, const Tensor& gate, const Tensor& step, Tensor& sums,
-                 bool reversed) const {
-    const int64_t rows = config_.groups * config_.state;
-    const auto parts = mixed.split_with_sizes({inner_, rows, rows}, -1);
-    const auto by_group = [&](const Tensor& t) { return split_heads(t, config_.groups); };
-    const auto x = parts[0].unflatten(-1, {heads_, -1});  // [B, T, H, P]
-    const auto stepped = step.to(x.scalar_type()).unsqueeze(-1) * x;
-    // Heads of a group are beside each other, so that their products of B and C are formed once.
-    const auto read = decayed_product(
-        by_group(parts[2]), by_group(parts[1]), by_group(stepped.flatten(-2)),
-        by_group(steps_->log_decay(step)), {.fading = Fading::columns, .reversed = reversed},
-        sums);  // [B, G, T, E / G]
-    return norm_->skipped(merge_heads(read), parts[0], skip_.repeat_interleave(inner_ / heads_),
-                          gate);
-  }
-
-  // Delta [B, T, H]; a padded token makes no step.
-  Tensor steps(const Tensor& dt, const Context& context) const {
+    const auto parts = affine_parts(u, input_->weight, input_->bias, {inner_, convolved_, heads_});
     const double most =
         config_.most_step > 0 ? config_.most_step : std::numeric_limits<double>::infinity();
-    return zero_where_padded(steps_->steps(dt).clamp(config_.least_step, most), context.mask.keep);
+    return {parts[0], parts[1],
+            steps_->limited(parts[2], context.mask.keep, config_.least_step, most)};
+  }
+
+  // y [B, T, E]. Heads of a group are beside each other, so that their products of B and C are
+  // formed once.
+  Tensor read(const Tensor& mixed, const TimeStepping& steps, Tensor& sums, bool reversed) const {
+    return state_space(mixed, steps.step, steps.log_decay, skip_,
+                       {.groups = config_.groups, .state = config_.state, .reversed = reversed},
+                       sums);
+  }
+
+  // Of what was read in one direction or both.
+  Tensor written(const Tensor& forth, const Tensor& back, const Tensor& gate) const {
+    const auto y = norm_->of_gated(forth, back, gate);
+    // Each direction has the bias.
+    return back.defined() && output_->bias.defined() ? affine(y, output_->weight, output_->bias * 2)
+                                                     : (*output_)(y);
   }
 
   Config config_;

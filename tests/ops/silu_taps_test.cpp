@@ -25,6 +25,27 @@ TEST(SiluTaps, IsItsDefinition) {
   }
 }
 
+TEST(SiluTaps, MakesPartsOfLengthOne) {
+  const auto z = random_normal({2, 7, 10}, 1), taps = random_normal({10, 4}, 2),
+             bias = random_normal({10}, 3);
+  const auto plain = silu_taps(z, taps, bias, false), got = silu_taps(z, taps, bias, false, {6, 3});
+  for (const int64_t first : {0, 3}) {
+    const auto part = plain.narrow(2, first, 3);
+    EXPECT_NEAR_TENSOR(got.narrow(2, first, 3),
+                       part / (part.norm(2, -1, true).square() + 1e-6).sqrt(),
+                       (Tolerance{1e-8, 1e-8}));
+  }
+  EXPECT_TRUE(got.narrow(2, 6, 4).equal(plain.narrow(2, 6, 4)));
+}
+
+TEST(SiluTaps, BothDirectionsAtOnceAreTwoCalls) {
+  const auto z = random_normal({2, 7, 3}, 1), taps = random_normal({3, 4}, 2),
+             bias = random_normal({3}, 3);
+  const auto [forth, back] = silu_taps_both(z, taps, bias);
+  EXPECT_TRUE(forth.equal(silu_taps(z, taps, bias, false)));
+  EXPECT_TRUE(back.equal(silu_taps(z, taps, bias, true)));
+}
+
 TEST(SiluTaps, RoundsOnce) {
   const auto z = random_normal({2, 7, 3}, 1).to(at::kBFloat16);
   const auto taps = random_normal({3, 4}, 2).to(at::kFloat),
@@ -35,6 +56,7 @@ TEST(SiluTaps, RoundsOnce) {
 
 TEST(SiluTaps, IsAnOperatorOfEveryKind) {
   EXPECT_EQ(missing_kernels("silu_taps"), "");
+  EXPECT_EQ(missing_kernels("silu_taps_both"), "");
 }
 
 TEST(SiluTaps, RefusesOtherShapes) {
@@ -47,6 +69,10 @@ TEST(SiluTaps, RefusesOtherShapes) {
               (void)silu_taps(z, random_normal({3, 4}, 2), random_normal({2}, 3), false);
             }),
             "silu_taps: taps are [3, 4] but bias is [2]");
+  EXPECT_EQ(error_of([&] {
+              (void)silu_taps(z, random_normal({3, 4}, 2), random_normal({3}, 3), false, {3, 2});
+            }),
+            "silu_taps: z is [2, 7, 3] but 3 channels stand in parts of 2");
 }
 
 }  // namespace

@@ -2,8 +2,12 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
+
 #include "longbow/nn/features/feature_attention.h"
 #include "longbow/ops/affine.h"
+#include "longbow/ops/gated_norm.h"
+#include "longbow/ops/row_parts.h"
 
 namespace longbow {
 namespace {
@@ -14,6 +18,14 @@ Tensor reversed(const Tensor& tokens) {
 Context reversed(const Context& context) {
   return {.mask = {.causal = true, .keep = reversed(context.mask.keep)},
           .positions = reversed(context.positions)};
+}
+
+// Of length 1, head by head: [B, H, T, D].
+Tensor unit_heads(const Tensor& x) {
+  const auto width = static_cast<double>(x.size(-1));
+  const auto weight =
+      at::full({x.size(-1)}, 1 / std::sqrt(width), x.options().requires_grad(false).dtype(wide(x)));
+  return split_heads(gated_norm(merge_heads(x), {}, {}, weight, 1e-6 / width), x.size(1));
 }
 
 class RecurrentMixer : public MixerImpl {
@@ -68,7 +80,10 @@ Mixer recurrent_mixer(const std::shared_ptr<RecurrentLayer>& forward,
 }
 
 RecurrentHeads::RecurrentHeads(const Site& site, const HeadsConfig& config)
-    : heads_(site.shape.heads), key_width_(config.key_width), value_width_(config.value_width) {
+    : heads_(site.shape.heads),
+      key_width_(config.key_width),
+      value_width_(config.value_width),
+      unit_(config.unit) {
   const int64_t width = site.shape.width, keys = heads_ * key_width_,
                 values = heads_ * value_width_;
   query_ = linear(site, "query", width, keys);
@@ -106,13 +121,14 @@ RecurrentHeads::Projected RecurrentHeads::projected(const Tensor& x) const {
 
 std::vector<Tensor> RecurrentHeads::split(const Tensor& rows) const {
   const int64_t keys = heads_ * key_width_;
-  return rows.split_with_sizes({keys, keys, heads_ * value_width_}, -1);
+  return row_parts(rows, {keys, keys, heads_ * value_width_});
 }
 
 Heads RecurrentHeads::by_head(const std::vector<Tensor>& rows, const Tensor& x,
-                              const Context& context) const {
-  return {split_heads(rows[0], heads_),
-          without_padding(split_heads(rows[1], heads_), context.mask.keep),
+                              const Context& context, bool of_unit) const {
+  const auto made = [&](const Tensor& t) { return unit_ && !of_unit ? unit_heads(t) : t; };
+  return {made(split_heads(rows[0], heads_)),
+          made(without_padding(split_heads(rows[1], heads_), context.mask.keep)),
           split_heads(rows[2], heads_), x, x};
 }
 
@@ -126,24 +142,52 @@ Tensor RecurrentHeads::written(const Tensor& forth, const Tensor& back, const Te
 
 Tensor RecurrentHeads::extend(const Tensor& x, State& state, const Context& context) const {
   auto [rows, gate] = projected(x);
-  if (convolution_) rows = split(at::silu(convolution_->extend(rows[0], state, context)));
-  const auto o = read(by_head(rows, x, context), gates(x, context), state.lane.at("sums"), context,
-                      /*reversed=*/false);
+  const auto unit = convolution_ ? unit_of(rows[0]) : UnitParts();
+  if (convolution_) rows = split(convolution_->extend_activated(rows[0], state, context, unit));
+  const auto o = read(by_head(rows, x, context, unit.channels > 0), gates(x, context),
+                      state.lane.at("sums"), context, /*reversed=*/false);
   return written(o, Tensor(), gate);
+}
+
+RecurrentHeads::BothReads RecurrentHeads::read_both(const Heads& forth, const Heads& back,
+                                                    const Gates& gates,
+                                                    const Context& context) const {
+  Tensor sums, others;
+  return {read(forth, gates, sums, context, false), read(back, gates, others, context, true)};
+}
+
+UnitParts RecurrentHeads::unit_of(const Tensor& rows) const {
+  const UnitParts unit = {.channels = unit_ ? 2 * heads_ * key_width_ : 0, .width = key_width_};
+  return convolution_->makes_unit(rows, unit) ? unit : UnitParts();
+}
+
+RecurrentHeads::BothReads RecurrentHeads::convolved(const Tensor& rows, const Gates& gates,
+                                                    const Tensor& x, const Context& context,
+                                                    bool both) const {
+  const auto unit = unit_of(rows);
+  const auto heads_of = [&](const Tensor& mixed) {
+    return by_head(split(mixed), x, context, unit.channels > 0);
+  };
+  if (!both) {
+    Tensor sums;
+    const auto heads = heads_of(convolution_->activated(rows, context, false, unit));
+    return {read(heads, gates, sums, context, /*reversed=*/false), {}};
+  }
+  const auto [forth, back] = convolution_->activated_both(rows, context, unit);
+  return read_both(heads_of(forth), heads_of(back), gates, context);
 }
 
 Tensor RecurrentHeads::run(const Tensor& x, const Context& context, bool both) const {
   const auto parts = projected(x);
   const auto set = gates(x, context);
-  const auto heads = convolution_ ? Heads() : by_head(parts.rows, x, context);
-  const auto read_from = [&](bool reversed) {
+  const auto reads = [&]() -> BothReads {
+    if (convolution_) return convolved(parts.rows[0], set, x, context, both);
+    const auto heads = by_head(parts.rows, x, context, /*unit=*/false);
+    if (both) return read_both(heads, heads, set, context);
     Tensor sums;
-    if (!convolution_) return read(heads, set, sums, context, reversed);
-    const auto mixed = split(convolution_->activated(parts.rows[0], context, reversed));
-    return read(by_head(mixed, x, context), set, sums, context, reversed);
-  };
-  const auto forth = read_from(false);
-  return written(forth, both ? read_from(true) : Tensor(), parts.gate);
+    return {read(heads, set, sums, context, /*reversed=*/false), {}};
+  }();
+  return written(reads.forth, reads.back, parts.gate);
 }
 
 }  // namespace longbow

@@ -48,6 +48,7 @@ struct HeadsConfig {
   int64_t key_width = 0, value_width = 0;  // of a head
   int64_t convolution = 0;                 // taps over q, k and v, followed by SiLU; 0 = none
   bool output_gate = true;                 // SiLU(W_g x)
+  bool unit = false;                       // q and k are made of length 1 before they are read
   double norm_epsilon = 1e-5;
 };
 
@@ -67,6 +68,13 @@ class RecurrentHeads : public RecurrentLayer {
   // from the last token to the first. Returns [B, H, T, Dv].
   virtual Tensor read(const Heads& heads, const Gates& gates, Tensor& sums, const Context& context,
                       bool reversed) const = 0;
+  // From the first token to the last of `forth`, and from the last to the first of `back`, without
+  // sums before; both are the same heads where no convolution has a direction.
+  struct BothReads {
+    Tensor forth, back;
+  };
+  virtual BothReads read_both(const Heads& forth, const Heads& back, const Gates& gates,
+                              const Context& context) const;
   int64_t heads_, key_width_, value_width_;
 
  private:
@@ -75,13 +83,20 @@ class RecurrentHeads : public RecurrentLayer {
     Tensor gate;               // undefined = none
   };
   Projected projected(const Tensor& x) const;
-  Heads by_head(const std::vector<Tensor>& rows, const Tensor& x, const Context& context) const;
+  // `unit`: q and k are of length 1 already.
+  Heads by_head(const std::vector<Tensor>& rows, const Tensor& x, const Context& context,
+                bool unit) const;
+  // What of the convolved rows the convolution makes of length 1.
+  UnitParts unit_of(const Tensor& rows) const;
+  BothReads convolved(const Tensor& rows, const Gates& gates, const Tensor& x,
+                      const Context& context, bool both) const;
   std::vector<Tensor> split(const Tensor& rows) const;
   Tensor written(const Tensor& forth, const Tensor& back, const Tensor& gate) const;
 
   std::shared_ptr<Linear> query_, key_, value_, gate_, output_;
   std::shared_ptr<ShortConvolution> convolution_;
   std::shared_ptr<RmsNorm> norm_;
+  bool unit_;
 };
 
 }  // namespace longbow

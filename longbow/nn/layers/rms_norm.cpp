@@ -4,7 +4,7 @@
 
 #include "longbow/nn/contract/context.h"
 #include "longbow/ops/gated_norm.h"
-#include "longbow/ops/skip_norm.h"
+#include "longbow/ops/normed_gate.h"
 
 namespace longbow {
 
@@ -26,9 +26,8 @@ Tensor RmsNorm::gated(const Tensor& x, const Tensor& other, const Tensor& gate) 
   return gated_norm(x, other, gate, weight, epsilon_);
 }
 
-Tensor RmsNorm::skipped(const Tensor& o, const Tensor& x, const Tensor& skip,
-                        const Tensor& gate) const {
-  return skip_norm(o, x, skip, gate, weight, groups_, epsilon_);
+Tensor RmsNorm::of_gated(const Tensor& x, const Tensor& other, const Tensor& gate) const {
+  return normed_gate(x, other, gate, weight, groups_, epsilon_);
 }
 
 }  // namespace longbow

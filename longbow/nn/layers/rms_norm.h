@@ -12,8 +12,8 @@ class RmsNorm : public Part {
   // (norm of x + norm of other) * silu(gate), where [..., W] may be several norms wide, each by
   // itself; other and gate may be undefined. Of one group.
   Tensor gated(const Tensor& x, const Tensor& other, const Tensor& gate) const;
-  // Norm of (o + skip x) * silu(gate); skip is [W].
-  Tensor skipped(const Tensor& o, const Tensor& x, const Tensor& skip, const Tensor& gate) const;
+  // Norm of x * silu(gate) + that of other * silu(gate), which may be undefined.
+  Tensor of_gated(const Tensor& x, const Tensor& other, const Tensor& gate) const;
   Tensor weight;
 
  private:

@@ -13,7 +13,6 @@
 #include "longbow/nn/layers/taps.h"
 #include "longbow/ops/add_bias.h"
 #include "longbow/ops/channel_taps.h"
-#include "longbow/ops/silu_taps.h"
 
 namespace longbow {
 namespace {
@@ -66,16 +65,29 @@ Tensor ShortConvolution::operator()(const Tensor& x, const Context& context) con
       x, context, [&](const Tensor& z, const Context&) { return around(z, context.mask.causal); });
 }
 
-Tensor ShortConvolution::activated(const Tensor& x, const Context& context, bool reversed) const {
+bool ShortConvolution::makes_unit(const Tensor& x, const UnitParts& unit) const {
+  return unit.channels > 0 && has_taps_kernel(x, weight_, unit);
+}
+
+Tensor ShortConvolution::activated(const Tensor& x, const Context& context, bool reversed,
+                                   const UnitParts& unit) const {
   TORCH_CHECK(columns_ == 0, "a convolution over an image has no direction");
+  TORCH_CHECK(unit.channels == 0 || makes_unit(x, unit), "no pass makes parts of length 1");
   return over_real_tokens(x, context, [&](const Tensor& z, const Context&) {
-    if (has_taps_kernel(z, weight_)) return silu_taps(z, weight_, bias_, reversed);
+    if (has_taps_kernel(z, weight_, unit)) return silu_taps(z, weight_, bias_, reversed, unit);
     if (has_channel_taps(z, weight_))
       return channel_taps(z, reversed ? weight_.flip(-1) : weight_, bias_,
                           reversed ? 0 : weight_.size(1) - 1, TapsOutput::silu);
     return at::silu(reversed ? windowed_taps(z, weight_.flip(-1), 0) + bias_
                              : around(z, /*causal=*/true));
   });
+}
+
+BothTaps ShortConvolution::activated_both(const Tensor& x, const Context& context,
+                                          const UnitParts& unit) const {
+  if (!context.mask.ragged && has_taps_kernel(x, weight_, unit))
+    return silu_taps_both(zero_where_padded(x, context.mask.keep), weight_, bias_, unit);
+  return {activated(x, context, false, unit), activated(x, context, true, unit)};
 }
 
 void ShortConvolution::start(State& state, int64_t lanes) const {
@@ -87,6 +99,17 @@ void ShortConvolution::start(State& state, int64_t lanes) const {
 Tensor ShortConvolution::extend(const Tensor& x, State& state, const Context& context) const {
   return over_real_tokens(x, context, [&](const Tensor& z, const Context& aligned) {
     return taps_over(grow_past_rows(state, kLane, z, aligned), weight_) + bias_;
+  });
+}
+
+Tensor ShortConvolution::extend_activated(const Tensor& x, State& state, const Context& context,
+                                          const UnitParts& unit) const {
+  TORCH_CHECK(unit.channels == 0 || makes_unit(x, unit), "no pass makes parts of length 1");
+  if (!has_taps_kernel(x, weight_, unit)) return at::silu(extend(x, state, context));
+  return over_real_tokens(x, context, [&](const Tensor& z, const Context& aligned) {
+    const auto rows = grow_past_rows(state, kLane, z, aligned);
+    return silu_taps(rows, weight_, bias_, false, unit)
+        .narrow(1, rows.size(1) - z.size(1), z.size(1));
   });
 }
 

@@ -4,6 +4,7 @@
 
 #include "longbow/core/fields.h"
 #include "longbow/nn/contract/part.h"
+#include "longbow/ops/silu_taps.h"
 
 namespace longbow {
 
@@ -45,11 +46,18 @@ class ShortConvolution : public Part {
   ShortConvolution(const Site& site, int64_t width, int64_t columns = 0);
   Tensor operator()(const Tensor& x, const Context& context) const;  // [B, N, C] -> [B, N, C]
   // SiLU of it over a token and those before it or, reversed, with the same taps over those after
-  // it.
-  Tensor activated(const Tensor& x, const Context& context, bool reversed) const;
+  // it. Parts may be made of length 1 where one pass does both, makes_unit.
+  Tensor activated(const Tensor& x, const Context& context, bool reversed,
+                   const UnitParts& unit = {}) const;
+  BothTaps activated_both(const Tensor& x, const Context& context,
+                          const UnitParts& unit = {}) const;  // both directions
+  bool makes_unit(const Tensor& x, const UnitParts& unit) const;
   // Adds the lane of the last tokens to the state of a block; not of an image.
   void start(State& state, int64_t lanes) const;
   Tensor extend(const Tensor& x, State& state, const Context& context) const;
+  // SiLU of it, as activated.
+  Tensor extend_activated(const Tensor& x, State& state, const Context& context,
+                          const UnitParts& unit = {}) const;
 
  private:
   Tensor around(const Tensor& z, bool causal) const;  // with the bias

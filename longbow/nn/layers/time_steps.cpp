@@ -18,6 +18,11 @@ Tensor TimeSteps::steps(const Tensor& dt) const {
   return at::softplus(dt + bias.to(dt.scalar_type()));
 }
 
+TimeStepping TimeSteps::limited(const Tensor& dt, const Tensor& keep, double least,
+                                double most) const {
+  return time_steps(dt, bias, log_rate, keep, least, most);
+}
+
 Tensor TimeSteps::log_decay(const Tensor& steps) const {
   return -log_rate.to(steps.scalar_type()).exp() * steps;
 }

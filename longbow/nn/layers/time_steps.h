@@ -1,5 +1,6 @@
 #pragma once
 #include "longbow/nn/contract/part.h"
+#include "longbow/ops/time_steps.h"
 
 namespace longbow {
 
@@ -13,6 +14,8 @@ class TimeSteps : public Part {
   // dt [..., H], float32 at least -> Delta and ln decay, of the same shape.
   Tensor steps(const Tensor& dt) const;
   Tensor log_decay(const Tensor& steps) const;
+  // Both at once, of steps within limits and none of tokens that are not kept.
+  TimeStepping limited(const Tensor& dt, const Tensor& keep, double least, double most) const;
   Tensor bias, log_rate;  // b, a: [H]
 };
 

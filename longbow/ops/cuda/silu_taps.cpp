@@ -15,6 +15,7 @@ namespace longbow {
 namespace {
 
 using at::Tensor;
+using Two = std::tuple<Tensor, Tensor>;
 using Three = std::tuple<Tensor, Tensor, Tensor>;
 
 // Itself where it can be read 16 bytes at a time, otherwise a copy.
@@ -23,7 +24,7 @@ Tensor readable(const Tensor& x) {
   return whole && is_aligned(x) ? x : dense_rows(x);
 }
 
-kernels::TokenRows rows_of(const Tensor& x, bool reversed) {
+kernels::TokenRows<> rows_of(const Tensor& x, bool reversed) {
   auto* data = static_cast<char*>(const_cast<void*>(x.const_data_ptr()));
   const int64_t token = x.stride(1);
   if (!reversed) return {data, x.stride(0), token};
@@ -34,11 +35,14 @@ kernels::TokenRows rows_of(const Tensor& x, bool reversed) {
 struct Given {
   Tensor z, taps, bias;
   bool reversed;
-  Given(const Tensor& rows, const Tensor& factors, const Tensor& added, bool from_behind)
+  UnitParts unit;
+  Given(const Tensor& rows, const Tensor& factors, const Tensor& added, bool from_behind,
+        const UnitParts& parts)
       : z(readable(rows)),
         taps(factors.to(at::kFloat).t().contiguous()),
         bias(added.to(at::kFloat).contiguous()),
-        reversed(from_behind) {}
+        reversed(from_behind),
+        unit(parts) {}
   kernels::SiluTaps task() const {
     return {.z = rows_of(z, reversed),
             .taps = taps.const_data_ptr<float>(),
@@ -47,14 +51,30 @@ struct Given {
             .batch = z.size(0),
             .tokens = z.size(1),
             .channels = z.size(2),
-            .count = taps.size(0)};
+            .count = taps.size(0),
+            .unit_channels = unit.channels,
+            .unit_width = unit.width};
+  }
+  // Of each span: dtaps and, last, dbias.
+  Tensor empty_sums() const {
+    const auto of = task();
+    return at::empty({of.batch * of.spans(), of.count + 1, of.channels}, taps.options());
+  }
+  static Three gradients(const Tensor& dz, const Tensor& sums, const Tensor& taps,
+                         const Tensor& bias) {
+    const auto all = sums.sum(0);
+    const int64_t count = taps.size(1);
+    return {dz, all.narrow(0, 0, count).t().to(taps.scalar_type()),
+            all.select(0, count).to(bias.scalar_type())};
   }
 };
 
-Tensor forward(const Tensor& z, const Tensor& taps, const Tensor& bias, bool reversed) {
-  if (!has_taps_kernel(z, taps)) return silu_taps_formula(z, taps, bias, reversed);
+Tensor forward(const Tensor& z, const Tensor& taps, const Tensor& bias, bool reversed,
+               int64_t channels, int64_t width) {
+  const UnitParts unit = {channels, width};
+  if (!has_taps_kernel(z, taps, unit)) return silu_taps_formula(z, taps, bias, reversed, unit);
   const c10::cuda::CUDAGuard guard(z.device());
-  const Given given(z, taps, bias, reversed);
+  const Given given(z, taps, bias, reversed, unit);
   const auto y = at::empty(z.sizes(), z.options());
   auto task = given.task();
   task.y = rows_of(y, reversed);
@@ -64,27 +84,58 @@ Tensor forward(const Tensor& z, const Tensor& taps, const Tensor& bias, bool rev
 }
 
 Three backward(const Tensor& given_dy, const Tensor& z, const Tensor& taps, const Tensor& bias,
-               bool reversed) {
+               bool reversed, int64_t channels, int64_t width) {
   const c10::cuda::CUDAGuard guard(z.device());
-  const Given given(z, taps, bias, reversed);
+  const Given given(z, taps, bias, reversed, {channels, width});
   const auto dy = readable(given_dy), dz = at::empty(z.sizes(), z.options());
   const auto task = given.task();
-  const auto sums =
-      at::empty({task.batch * task.spans(), task.count + 1, task.channels}, given.taps.options());
+  const auto sums = given.empty_sums();
   kernels::silu_taps_backward_cuda({.past = task,
                                     .dy = rows_of(dy, reversed),
                                     .dz = rows_of(dz, reversed),
                                     .sums = sums.mutable_data_ptr<float>()},
                                    c10::cuda::getCurrentCUDAStream().stream());
   C10_CUDA_KERNEL_LAUNCH_CHECK();
-  const auto all = sums.sum(0);
-  return {dz, all.narrow(0, 0, task.count).t().to(taps.scalar_type()),
-          all.select(0, task.count).to(bias.scalar_type())};
+  return given.gradients(dz, sums, taps, bias);
+}
+
+Two both(const Tensor& z, const Tensor& taps, const Tensor& bias, int64_t channels, int64_t width) {
+  const UnitParts unit = {channels, width};
+  if (!has_taps_kernel(z, taps, unit))
+    return {silu_taps_formula(z, taps, bias, false, unit),
+            silu_taps_formula(z, taps, bias, true, unit)};
+  const c10::cuda::CUDAGuard guard(z.device());
+  const Given given(z, taps, bias, false, unit);
+  const auto forth = at::empty(z.sizes(), z.options()), back = at::empty(z.sizes(), z.options());
+  auto task = given.task();
+  task.y = rows_of(forth, false);
+  kernels::silu_taps_both_cuda({.forth = task, .back = rows_of(back, false)},
+                               c10::cuda::getCurrentCUDAStream().stream());
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  return {forth, back};
+}
+
+Three both_backward(const Tensor& given_forth, const Tensor& given_back, const Tensor& z,
+                    const Tensor& taps, const Tensor& bias, int64_t channels, int64_t width) {
+  const c10::cuda::CUDAGuard guard(z.device());
+  const Given given(z, taps, bias, false, {channels, width});
+  const auto dforth = readable(given_forth), dback = readable(given_back),
+             dz = at::empty(z.sizes(), z.options()), sums = given.empty_sums();
+  kernels::silu_taps_both_backward_cuda({.past = given.task(),
+                                         .dforth = rows_of(dforth, false),
+                                         .dback = rows_of(dback, false),
+                                         .dz = rows_of(dz, false),
+                                         .sums = sums.mutable_data_ptr<float>()},
+                                        c10::cuda::getCurrentCUDAStream().stream());
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  return given.gradients(dz, sums, taps, bias);
 }
 
 TORCH_LIBRARY_IMPL(longbow, CUDA, m) {
   m.impl("silu_taps", forward);
   m.impl("silu_taps_backward", backward);
+  m.impl("silu_taps_both", both);
+  m.impl("silu_taps_both_backward", both_backward);
 }
 
 }  // namespace
