@@ -3,7 +3,7 @@
 //   y_t = 2 Re(R x_t) + D u_t,   out = y sigmoid(W GELU(y) + b),
 // with L of P complex numbers, one of each conjugate pair, B [P, C], R [C, P]; L_ = exp(L dt) and
 // B_ = (L_ - 1) / L B (zero-order hold), or their bilinear forms. The states are found by a scan,
-// on a GPU in O(log N) steps. Without a causal mask a second scan runs backwards and is read out
+// on a GPU chunk by chunk. Without a causal mask a second scan runs backwards and is read out
 // besides; both count the token itself.
 #include <ATen/ATen.h>
 
@@ -72,11 +72,14 @@ class S5 : public MixerImpl {
 
  protected:
   Tensor mix(const Tensor& x, Context& context) override {
-    const auto u = zero_where_padded(x, context.mask.keep).to(wide(x));
+    // Tensor cores add products of bfloat16 up in float32, as which the states are kept.
+    const bool cores = x.is_cuda() && x.scalar_type() == at::kBFloat16;
+    const auto type = cores ? x.scalar_type() : wide(x);
+    const auto u = zero_where_padded(x, context.mask.keep).to(type);
     const auto [rate, written] = discretized(u);
-    auto y = read(diagonal_scan(written, rate), read_);
+    auto y = read(diagonal_scan(written, rate), read_, type);
     if (config_.bidirectional && !context.mask.causal)
-      y = y + read(diagonal_scan(written, rate, /*reversed=*/true), read_ahead_);
+      y = y + read(diagonal_scan(written, rate, /*reversed=*/true), read_ahead_, type);
     return finished(y + skip_ * u, x, context);
   }
 
@@ -100,7 +103,7 @@ class S5 : public MixerImpl {
                           ? keep.sum(1)
                           : at::full({x.size(0)}, x.size(1), x.options().dtype(at::kLong));
     lane = at::take_along_dim(all, last.view({-1, 1, 1}), 1).squeeze(1);
-    return finished(read(states, read_) + skip_ * u, x, context);
+    return finished(read(states, read_, u.scalar_type()) + skip_ * u, x, context);
   }
 
  private:
@@ -118,13 +121,13 @@ class S5 : public MixerImpl {
     const auto rate = hold ? z : 2 * at::atanh(z / 2);
     const auto gain = hold ? at::expm1(z) / l : step / (1 - z / 2);
     const auto b = gain.unsqueeze(1) * at::view_as_complex(input_.to(type));  // [P, C]
-    return {rate, from_pairs(u.matmul(as_pairs(b.t())))};
+    return {rate, from_pairs(u.matmul(as_pairs(b.t()).to(u.scalar_type())).to(type))};
   }
 
-  // 2 Re(R x) as one real product.
-  static Tensor read(const Tensor& states, const Tensor& weights) {
+  // 2 Re(R x) as one real product of this type.
+  static Tensor read(const Tensor& states, const Tensor& weights, at::ScalarType type) {
     const auto r = at::view_as_complex(weights.to(at::toRealValueType(states.scalar_type())));
-    return as_pairs(states).matmul(as_pairs(2 * r.conj_physical()).t());
+    return as_pairs(states).to(type).matmul(as_pairs(2 * r.conj_physical()).to(type).t());
   }
 
   Tensor finished(const Tensor& y, const Tensor& x, const Context& context) const {

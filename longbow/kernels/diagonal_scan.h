@@ -24,4 +24,19 @@ struct DiagonalScan {
 void diagonal_scan(const DiagonalScan<float>& task) noexcept;
 void diagonal_scan(const DiagonalScan<double>& task) noexcept;
 
+// The same of all sequences on a GPU, in chunks of kScanChunk tokens.
+constexpr int64_t kScanChunk = 32;
+
+struct DiagonalScans {
+  const float* factors;  // a [P, 2]
+  const float* b;        // [B, N, P, 2]
+  float* out;            // x [B, N, P, 2]
+  float* starts;         // [B, chunks, P, 2]: the states before each chunk
+  int64_t batch, length, modes;
+  bool reversed;
+  const float* others;  // as above, or null
+  float* products;      // [B, chunks, P, 2]: of each chunk
+};
+void diagonal_scans_cuda(const DiagonalScans& task, void* stream) noexcept;
+
 }  // namespace longbow::kernels

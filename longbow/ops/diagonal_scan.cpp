@@ -69,11 +69,6 @@ Tensor on_cpu(const Tensor& b, const Tensor& rate, bool reversed) {
   return scanned(b, rate.exp(), reversed);
 }
 
-Tensor on_any_device(const Tensor& b, const Tensor& rate, bool reversed) {
-  check(b, rate);
-  return diagonal_scan_formula(b, rate, reversed);
-}
-
 Tensor on_meta(const Tensor& b, const Tensor& rate, bool) {
   check(b, rate);
   return at::empty(b.sizes(), b.options());
@@ -96,18 +91,6 @@ void check(const Tensor& gradient, const Tensor& states, const Tensor& rate) {
   TORCH_CHECK(gradient.sizes() == states.sizes() && gradient.scalar_type() == states.scalar_type(),
               "diagonal_scan_gradients: the gradient is ", gradient.scalar_type(), " ",
               gradient.sizes(), " but the states are ", states.scalar_type(), " ", states.sizes());
-}
-
-Gradients gradients_on_any_device(const Tensor& gradient, const Tensor& states, const Tensor& rate,
-                                  bool reversed) {
-  check(gradient, states, rate);
-  const auto of_b = call(gradient, rate.conj(), !reversed);
-  const auto all_but_last = [](const Tensor& x) { return at::slice(x, 1, 0, -1); };
-  const auto all_but_first = [](const Tensor& x) { return at::slice(x, 1, 1); };
-  const auto before = reversed ? all_but_first(states) : all_but_last(states),
-             after = reversed ? all_but_last(of_b) : all_but_first(of_b);
-  const auto of_factor = (before.conj() * after).flatten(0, 1).sum(0);
-  return {of_b, of_factor * rate.exp().conj()};
 }
 
 Gradients gradients_on_cpu(const Tensor& gradient, const Tensor& states, const Tensor& rate,
@@ -138,7 +121,7 @@ Gradients call_gradients(const Tensor& gradient, const Tensor& states, const Ten
 Gradients gradients_with_gradient(const Tensor& gradient, const Tensor& states, const Tensor& rate,
                                   bool reversed) {
   if (wants_gradient(gradient, states, rate))
-    return gradients_on_any_device(gradient, states, rate, reversed);
+    return diagonal_scan_gradients_formula(gradient, states, rate, reversed);
   const at::AutoDispatchBelowADInplaceOrView below;
   return call_gradients(gradient, states, rate, reversed);
 }
@@ -161,6 +144,7 @@ struct Gradient : Differentiable {
 };
 
 Tensor with_gradient(const Tensor& b, const Tensor& rate, bool reversed) {
+  check(b, rate);
   if (wants_gradient(b, rate)) return applied<Gradient>({b, rate}, reversed)[0];
   const at::AutoDispatchBelowADInplaceOrView below;
   return call(b, rate, reversed);
@@ -175,10 +159,6 @@ TORCH_LIBRARY_FRAGMENT(longbow, m) {
 TORCH_LIBRARY_IMPL(longbow, CPU, m) {
   m.impl("diagonal_scan", on_cpu);
   m.impl("diagonal_scan_gradients", gradients_on_cpu);
-}
-TORCH_LIBRARY_IMPL(longbow, CUDA, m) {
-  m.impl("diagonal_scan", on_any_device);
-  m.impl("diagonal_scan_gradients", gradients_on_any_device);
 }
 TORCH_LIBRARY_IMPL(longbow, Meta, m) {
   m.impl("diagonal_scan", on_meta);
@@ -197,6 +177,19 @@ Tensor decays_between(const Tensor& rate, int64_t size) {
 }
 
 }  // namespace
+
+std::tuple<Tensor, Tensor> diagonal_scan_gradients_formula(const Tensor& gradient,
+                                                           const Tensor& states, const Tensor& rate,
+                                                           bool reversed) {
+  check(gradient, states, rate);
+  const auto of_b = call(gradient, rate.conj(), !reversed);
+  const auto all_but_last = [](const Tensor& x) { return at::slice(x, 1, 0, -1); };
+  const auto all_but_first = [](const Tensor& x) { return at::slice(x, 1, 1); };
+  const auto before = reversed ? all_but_first(states) : all_but_last(states),
+             after = reversed ? all_but_last(of_b) : all_but_first(of_b);
+  const auto of_factor = (before.conj() * after).flatten(0, 1).sum(0);
+  return {of_b, of_factor * rate.exp().conj()};
+}
 
 Tensor diagonal_scan(const Tensor& b, const Tensor& rate, bool reversed) {
   return call(b, rate, reversed);

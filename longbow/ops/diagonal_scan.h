@@ -1,6 +1,8 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <tuple>
+
 namespace longbow {
 
 // The states of a diagonal linear system at all positions, x_t = exp(rate) x_{t-1} + b_t with x
@@ -11,8 +13,13 @@ at::Tensor diagonal_scan(const at::Tensor& b, const at::Tensor& rate, bool rever
 
 // The same by ATen alone, on any device. Within chunks it is a product with a matrix of decays; the
 // states at the ends of chunks are again such a system, so that there are O(log N) steps and O(N P)
-// numbers. The kernel is tested against it.
+// numbers. The kernels are tested against it.
 at::Tensor diagonal_scan_formula(const at::Tensor& b, const at::Tensor& rate,
                                  bool reversed = false);
+// The gradients of b and of the rate from that of the states; its scan is the operator again.
+std::tuple<at::Tensor, at::Tensor> diagonal_scan_gradients_formula(const at::Tensor& gradient,
+                                                                   const at::Tensor& states,
+                                                                   const at::Tensor& rate,
+                                                                   bool reversed);
 
 }  // namespace longbow
