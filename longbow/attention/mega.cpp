@@ -16,6 +16,10 @@
 #include "longbow/nn/contract/linear.h"
 #include "longbow/nn/layers/layer_norm.h"
 #include "longbow/nn/softmax/band.h"
+#include "longbow/ops/affine.h"
+#include "longbow/ops/chunk_weights.h"
+#include "longbow/ops/silu_heads.h"
+#include "longbow/ops/token_gates.h"
 
 namespace longbow {
 namespace {
@@ -89,13 +93,22 @@ class Mega : public MixerImpl {
     const auto given = normed(x);
     return gated(x, given, (*average_)(given, context.mask), context, [&](const Heads& heads) {
       const int64_t n = x.size(1), chunk = config_.chunk > 0 ? std::min(config_.chunk, n) : n;
-      const Band band = {.tokens = n, .tile = chunk, .back = 0, .ahead = 0};
-      const bool causal = context.mask.causal;
-      const auto sees = causal ? within(chunk, 0) : within(chunk, chunk);
+      const int64_t chunks = (n + chunk - 1) / chunk, missing = chunks * chunk - n;
+      const auto in_chunks = [&](const Tensor& rows) {  // [B, 1, N, ..] -> [B, 1, N/T, T, ..]
+        return (missing > 0 ? at::constant_pad_nd(rows, {0, 0, 0, missing}) : rows)
+            .unflatten(2, {chunks, chunk});
+      };
+      const bool whole = missing == 0 && !context.mask.keep.defined() && !context.maps;
+      const auto q = heads.q.squeeze(1);
+      if (whole && config_.function == Function::softmax && has_chunk_kernel(q, chunk)) {
+        const auto weights = chunk_weights(q, heads.k.squeeze(1), by_distance(chunk), chunk,
+                                           scale(), context.mask.causal);
+        return weighed(weights.unsqueeze(1), in_chunks(heads.v), context).flatten(2, 3);
+      }
       const auto bias = by_distance(chunk).unfold(0, chunk, 1).flip(0);  // [i, j]
-      const auto visible = band.visible(sees, context.mask.keep, x.device());
-      return band.together(read(band.queries(heads.q), band.keys(heads.k), band.keys(heads.v), bias,
-                                visible, context));
+      const auto o = read(in_chunks(heads.q), in_chunks(heads.k), in_chunks(heads.v), bias,
+                          visible(context.mask, missing, chunks, chunk, x), context);
+      return missing > 0 ? o.flatten(2, 3).narrow(2, 0, n) : o.flatten(2, 3);
     });
   }
 
@@ -138,35 +151,55 @@ class Mega : public MixerImpl {
   template <class F>
   Tensor gated(const Tensor& x, const Tensor& given, const Tensor& average, const Context& context,
                const F& attend) const {
-    const auto parts = (*gates_)(dropped(average, context, ".average.dropout"))
-                           .split_with_sizes({width_, config_.shared, hidden_, width_}, -1);
-    const auto update = parts[0].sigmoid(), z = at::silu(parts[1]), reset = at::silu(parts[2]);
-    const auto head = [&](int64_t which) {
-      return (z * gain_[which] + offset_[which]).unsqueeze(1);
-    };
+    const auto parts = affine_parts(dropped(average, context, ".average.dropout"), gates_->weight,
+                                    gates_->bias, {width_, config_.shared, hidden_, width_});
+    const auto heads = silu_heads(parts[1], gain_, offset_);
     const auto v = at::silu((*value_)(given)).unsqueeze(1);
-    const auto o = attend(Heads{head(0), head(1), v, x, x}).squeeze(1);
-    const auto candidate = at::silu(parts[3] + (*output_)(o * reset));
-    return update * (dropped(candidate, context, ".candidate.dropout") - x);
+    const auto o = attend(Heads{heads[0].unsqueeze(1), heads[1].unsqueeze(1), v, x, x}).squeeze(1);
+    const auto added = (*output_)(silu_product(o, parts[2]));
+    if (config_.dropout == 0 || !is_training()) return gated_step(x, parts[0], parts[3], added);
+    const auto candidate = at::silu(parts[3] + added);
+    return parts[0].sigmoid() * (dropped(candidate, context, ".candidate.dropout") - x);
   }
 
-  // q, k and v with more dimensions in front; bias broadcasts over them.
+  // Which keys the queries of a chunk see, [B or 1, 1, N/T, 1, T] or, causal, for each query;
+  // undefined: all.
+  static Tensor visible(const Mask& mask, int64_t missing, int64_t chunks, int64_t chunk,
+                        const Tensor& x) {
+    const auto options = x.options().dtype(at::kBool);
+    Tensor real = mask.keep;
+    if (!real.defined() && missing > 0) real = at::ones({1, x.size(1)}, options);
+    if (real.defined())
+      real = at::constant_pad_nd(real, {0, missing}).view({-1, 1, chunks, 1, chunk});
+    if (!mask.causal) return real;
+    const auto past = at::ones({chunk, chunk}, options).tril();
+    return real.defined() ? real.logical_and(past) : past;
+  }
+
+  // q, k and v with more dimensions in front; bias broadcasts over them, and so does what is
+  // visible, all if it is undefined.
   Tensor read(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
               const Tensor& visible, Context& context) const {
     const auto type = wide(q);
     const auto scores = q.to(type).matmul(k.to(type).transpose(-2, -1));
     Tensor weights;
     if (config_.function == Function::softmax) {
-      const double scale = 1 / std::sqrt(static_cast<double>(config_.shared));
-      weights = masked_softmax(scores * scale + bias, visible);
+      weights = masked_softmax(at::add(bias, scores, scale()), visible);
     } else {
-      const auto a = scores / visible.sum(-1, true).clamp_min(1) + bias;
-      weights = (config_.function == Function::laplace ? laplace(a) : a.relu().square())
-                    .masked_fill(visible.logical_not(), 0);
+      const auto keys = static_cast<double>(scores.size(-1));
+      const auto each =
+          visible.defined() ? scores / visible.sum(-1, true).clamp_min(1) : scores / keys;
+      const auto a = each + bias;
+      weights = config_.function == Function::laplace ? laplace(a) : a.relu().square();
+      if (visible.defined()) weights = weights.masked_fill(visible.logical_not(), 0);
     }
     if (context.maps) (*context.maps)[path_] = weights.detach();
+    return weighed(weights, v, context);
+  }
+  Tensor weighed(const Tensor& weights, const Tensor& v, const Context& context) const {
     return dropped(weights, context, ".dropout").to(v.scalar_type()).matmul(v);
   }
+  double scale() const { return 1 / std::sqrt(static_cast<double>(config_.shared)); }
 
   // Biases of the distances j - i = 1 - n .. n - 1, in float32 at least. Rotated vectors: with
   // complex a and b, Re(conj(a e^(i w t)) b e^(i w s)) = Re(conj(a) b e^(i w (s - t))).

@@ -4,8 +4,8 @@
 //   y_t = 2 Re sum_n C_n (exp(dt A_n) - 1) / A_n s_{t,n} + D u_t,
 //   out = GLU(W GELU(y) + b),
 // A diagonal with Re A < 0. The system is a convolution with a kernel of as many lags as there are
-// tokens, done by FFT. Without a causal mask a second read-out of the same modes, run backwards
-// over the later tokens, is added.
+// tokens, done by FFT or, on a GPU, in chunks of tokens. Without a causal mask a second read-out of
+// the same modes, run backwards over the later tokens, is added.
 #include <ATen/ATen.h>
 
 #include <numbers>
@@ -14,7 +14,6 @@
 #include "longbow/nn/contract/linear.h"
 #include "longbow/nn/layers/hippo.h"
 #include "longbow/nn/layers/modes.h"
-#include "longbow/ops/fft_convolution.h"
 
 namespace longbow {
 namespace {
@@ -70,11 +69,12 @@ class S4d : public MixerImpl {
 
  protected:
   Tensor mix(const Tensor& x, Context& context) override {
-    const auto u = zero_where_padded(x, context.mask.keep).to(wide(x));
-    const auto past = kernel_of(modes(read_), x.size(1));
     const bool both = config_.bidirectional && !context.mask.causal;
-    const auto ahead = both ? kernel_of(modes(read_ahead_), x.size(1)) : Tensor();
-    return mixed(fft_convolution(u, past, ahead), u, x, context);
+    const auto u = zero_where_padded(x, context.mask.keep);
+    const auto all = modes(both ? at::stack({read_, read_ahead_}) : read_.unsqueeze(0));
+    return mixed(convolved(u, {all.rate.expand_as(all.weight), all.weight}, skip_, FirstLag::one,
+                           ModeActivation::gelu),
+                 context);
   }
 
   void open(State& state, int64_t lanes, int64_t, Context&) override {
@@ -83,7 +83,8 @@ class S4d : public MixerImpl {
 
   Tensor grow(const Tensor& x, State& state, Context& context) override {
     const auto u = zero_where_padded(x, context.mask.keep).to(wide(x));
-    return mixed(grow_modes(state, "modes", u, modes(read_), context.mask.keep), u, x, context);
+    const auto y = grow_modes(state, "modes", u, modes(read_), context.mask.keep) + skip_ * u;
+    return mixed(at::gelu(y).to(x.scalar_type()), context);
   }
 
  private:
@@ -91,7 +92,7 @@ class S4d : public MixerImpl {
     return parameter(name, initial_normal(site, name, {site.shape.width, config_.state / 2, 2}, 1));
   }
 
-  // The conjugates double the real part.
+  // Rates [C, n] and weights as read [.., C, n, 2]. The conjugates double the real part.
   Modes modes(const Tensor& read) const {
     const auto type = wide(read);
     const auto a = at::complex(log_decay_.to(type).exp().neg(), frequency_.to(type));
@@ -99,8 +100,7 @@ class S4d : public MixerImpl {
     return {rate, 2 * at::view_as_complex(read.to(type)) * at::expm1(rate) / a};
   }
 
-  Tensor mixed(const Tensor& y, const Tensor& u, const Tensor& x, const Context& context) const {
-    const auto z = at::gelu(y + skip_ * u).to(x.scalar_type());
+  Tensor mixed(const Tensor& z, const Context& context) const {
     return at::glu(
         (*output_)(dropout(z, config_.dropout, is_training(), context, path_ + ".dropout")));
   }

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "longbow/ops/fft_convolution.h"
+#include "longbow/ops/damped_modes.h"
 
 namespace longbow {
 namespace {
@@ -31,36 +31,33 @@ MovingAverage::MovingAverage(const Site& site, int64_t components, bool bidirect
 }
 
 // A component that keeps nothing of its past, phi = 0, has a finite rate, so that lag 0 counts.
-Modes MovingAverage::modes(int64_t direction) const {
+Modes MovingAverage::modes(int64_t directions) const {
   constexpr double kFastest = -200;
-  const auto rows = [&](const Tensor& t) {
-    return t.narrow(0, direction * width_, width_).to(wide(t));
-  };
-  const auto p = rows(delta_).sigmoid();
-  const auto rate = at::log1p(-p * rows(alpha_).sigmoid()).clamp_min(kFastest);
-  return {rate, p * rows(beta_) * rows(eta_) / std::sqrt(static_cast<double>(eta_.size(1)))};
+  const auto found = damped_modes({delta_, alpha_, beta_, eta_}, directions * width_,
+                                  1 / std::sqrt(static_cast<double>(eta_.size(1))), kFastest);
+  const auto by_direction = [&](const Tensor& x) { return x.unflatten(0, {directions, width_}); };
+  return {by_direction(found.rate), by_direction(found.weight)};
 }
 
-Tensor MovingAverage::finished(const Tensor& average, const Tensor& x) const {
-  return at::silu(average + omega_ * x.to(wide(x))).to(x.scalar_type());
+Modes MovingAverage::past() const {
+  const auto all = modes(1);
+  return {all.rate[0], all.weight[0]};
 }
 
 Tensor MovingAverage::operator()(const Tensor& x, const Mask& mask) const {
-  const bool both = directions_ == 2 && !mask.causal;
-  const auto ahead = both ? kernel_of(modes(1), x.size(1)) : Tensor();
-  return finished(fft_convolution(zero_where_padded(x, mask.keep), kernel_of(modes(0), x.size(1)),
-                                  ahead, FirstLag::zero),
-                  x);
+  return convolved(zero_where_padded(x, mask.keep), modes(mask.causal ? 1 : directions_), omega_,
+                   FirstLag::zero, ModeActivation::silu);
 }
 
 void MovingAverage::start(State& state, int64_t lanes) const {
-  open_modes(state, kLane, lanes, modes(0));
+  open_modes(state, kLane, lanes, past());
 }
 
 Tensor MovingAverage::extend(const Tensor& x, State& state, const Context& context) const {
   const auto& keep = context.mask.keep;
-  return finished(grow_modes(state, kLane, zero_where_padded(x, keep).to(wide(x)), modes(0), keep),
-                  x);
+  const auto u = zero_where_padded(x, keep).to(wide(x));
+  const auto y = grow_modes(state, kLane, u, past(), keep) + omega_ * u;
+  return at::silu(y).to(x.scalar_type());
 }
 
 }  // namespace longbow

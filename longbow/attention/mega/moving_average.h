@@ -19,8 +19,8 @@ class MovingAverage : public Part {
   Tensor extend(const Tensor& x, State& state, const Context& context) const;
 
  private:
-  Modes modes(int64_t direction) const;
-  Tensor finished(const Tensor& average, const Tensor& x) const;
+  Modes modes(int64_t directions) const;  // [directions, C, h]
+  Modes past() const;                     // [C, h]
 
   int64_t width_, directions_;
   Tensor delta_, alpha_, beta_, eta_;  // [C or 2 C, h]

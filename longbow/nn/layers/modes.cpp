@@ -49,6 +49,11 @@ Tensor at_the_end(const Tensor& u, const Tensor& real) {
   return u.gather(1, index.unsqueeze(-1).expand_as(u));
 }
 
+// [..., 2]: real parts beside imaginary ones.
+Tensor with_imaginary(const Tensor& x) {
+  return x.is_complex() ? at::view_as_real(x) : at::constant_pad_nd(x.unsqueeze(-1), {0, 1});
+}
+
 }  // namespace
 
 Tensor as_pairs(const Tensor& x) {
@@ -61,6 +66,21 @@ Tensor from_pairs(const Tensor& pairs) {
 
 Tensor kernel_of(const Modes& modes, int64_t length) {
   return faded(modes.rate, modes.weight, length);
+}
+
+Tensor convolved(const Tensor& u, const Modes& modes, const Tensor& skip, FirstLag first,
+                 ModeActivation activation) {
+  if (has_mode_kernel(u))
+    return mode_convolution(u, with_imaginary(modes.rate), with_imaginary(modes.weight), skip,
+                            first, activation);
+  const auto kernel = [&](int64_t direction) {
+    return direction < modes.rate.size(0)
+               ? kernel_of({modes.rate[direction], modes.weight[direction]}, u.size(1))
+               : Tensor();
+  };
+  const auto wide_u = u.to(wide(u));
+  const auto y = fft_convolution(wide_u, kernel(0), kernel(1), first) + skip * wide_u;
+  return activated(y, activation).to(u.scalar_type());
 }
 
 void open_modes(State& state, const std::string& name, int64_t lanes, const Modes& modes) {
