@@ -13,6 +13,7 @@
 #include "longbow/nn/layers/short_convolution.h"
 #include "longbow/nn/softmax/softmax.h"
 #include "longbow/ops/fft_convolution.h"
+#include "longbow/ops/long_convolution.h"
 
 namespace longbow {
 namespace {
@@ -53,9 +54,18 @@ class Hyena : public MixerImpl {
     Context flow = {.mask = context.mask};
     flow.mask.causal = context.mask.causal || !config_.bidirectional;
     const auto taps = filters(x.size(1), flow.mask.causal, context);
-    return gated((*short_)((*input_)(x), flow), context, [&](int64_t place, const Tensor& z) {
-      return convolved(z, taps.past[place], flow.mask.causal ? Tensor() : taps.ahead[place]);
-    });
+    const auto parts = (*short_)((*input_)(x), flow);
+    const auto ahead = [&](int64_t place) {
+      return flow.mask.causal ? Tensor() : taps.ahead[place];
+    };
+    if (has_long_kernel(x))
+      return gated(parts, context, [&](int64_t place, const Tensor& z, const Tensor& skip) {
+        return long_convolution(z, taps.past[place], ahead(place), skip);
+      });
+    return gated(parts.to(wide(x)), context,
+                 [&](int64_t place, const Tensor& z, const Tensor& skip) {
+                   return convolved(z, taps.past[place], ahead(place)) + skip * z;
+                 });
   }
 
   // What each filter has read so far, and one more slot, for padded tokens.
@@ -70,13 +80,13 @@ class Hyena : public MixerImpl {
     const int64_t capacity = state.lane.at(history(0)).size(2) - 1;
     const auto taps = filters(capacity, true, context);
     const auto places = context.positions.clamp_max(capacity - 1);  // of padded tokens
-    return gated(short_->extend((*input_)(x), state, context), context,
-                 [&](int64_t place, const Tensor& z) {
+    return gated(short_->extend((*input_)(x), state, context).to(wide(x)), context,
+                 [&](int64_t place, const Tensor& z, const Tensor& skip) {
                    auto& lane = state.lane.at(history(place));
                    const auto rows = z.unsqueeze(1);
                    write_slots(lane, slots_of({.k = rows}, context, capacity), rows);
                    const auto past = lane.select(1, 0).narrow(1, 0, capacity);
-                   return read(past, taps.past[place], places);
+                   return read(past, taps.past[place], places) + skip * z;
                  });
   }
 
@@ -92,18 +102,18 @@ class Hyena : public MixerImpl {
     return {{each.begin(), half}, {half, each.end()}};
   }
 
-  // `parts` [B, N, (O + 1) C]; convolve(i, z) is what filter i makes of z [B, N, C]. The first
-  // filter belongs to the last gate.
+  // `parts` [B, N, (O + 1) C]; convolve(i, z, d) is d z and what filter i makes of z [B, N, C]. The
+  // first filter belongs to the last gate.
   template <class F>
   Tensor gated(const Tensor& parts, const Context& context, const F& convolve) const {
-    const auto x = parts.to(wide(parts)).split(width_, 2);
+    const auto x = parts.split(width_, 2);
     const auto skip = skip_.split(width_);
     auto v = x.back();
     for (int64_t place = 0; place < config_.order - 1; ++place) {
       const auto z = zero_where_padded(x[config_.order - 1 - place] * v, context.mask.keep);
-      v = convolve(place, z) + skip[place] * z;
+      v = convolve(place, z, skip[place]);
     }
-    return (*output_)((x[0] * v).to(parts.scalar_type()));
+    return (*output_)((x[0] * v).to(output_->weight.scalar_type()));
   }
 
   // In float64: rounding is relative to the largest token, which may be a later one, and products
