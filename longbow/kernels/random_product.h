@@ -11,7 +11,9 @@ namespace longbow::kernels {
 
 // exponential: phi_r = exp(f u_r - o) with numbers f, o of the token; R = P features.
 // trigonometric: phi = scale [sin(f u), cos(f u)] with f = 1 / (|x| + 1e-3); R = 2 P.
-enum class RandomMap { exponential, trigonometric };
+// mirrored: phi = [exp(f u - o), exp(-f u - o)], exponential for omega and its negative; R = 2 P.
+// Sums alone are formed of it here; random_window.h reads them.
+enum class RandomMap { exponential, trigonometric, mirrored };
 
 struct RandomFeatures {
   ByHead x;
@@ -19,7 +21,7 @@ struct RandomFeatures {
   RandomMap map;
   const void* omega;    // [1 or H, P, D]
   int64_t omega_head;   // from head to head, 0 where all have the same
-  float factor, scale;  // f of the exponential map; scale of the other
+  float factor, scale;  // f of the exponential maps; scale of the other
   const float* offset;  // o of each token, [B, H, tokens]; null: (f |x|)^2 / 2 + the peak
   const float* peaks;   // [B H, spans of peaks]: of the head, the largest counts
   int64_t peak_spans;
@@ -34,7 +36,7 @@ struct RandomShape {
 // `width` channels of queries and keys, `depth` of values.
 constexpr RandomShape random_shape(RandomMap map, int64_t projections, int64_t width,
                                    int64_t depth) noexcept {
-  const bool two = map == RandomMap::trigonometric;
+  const bool two = map != RandomMap::exponential;
   // Matrices and sums have to stay in shared memory.
   const int64_t most = two ? 192 : 384;
   if (width <= 0 || depth <= 0 || width % 8 != 0 || depth % 8 != 0 || width > RandomShape::depth ||
@@ -59,6 +61,7 @@ struct RandomSums {
   const float *scale, *column;  // [B, H, tokens], null = 1
   float* sums;                  // [B H, spans, R, D + 4]: the column is at D, zeros behind it
   int64_t batch, heads, depth, span;
+  bool rounded;  // but the column are bfloat16: [B H, spans, R, D / 2 + 4]
 };
 
 // out_i = phi(x_i) S / d_i with d_i = max(w_i, least). Of the exponential map the offset of each
@@ -98,6 +101,7 @@ struct CausalRandom {
   const float* sums;     // [B H, spans, 2 P, D + 4]
   const float* inverse;  // [B, H, tokens] of the queries
   float* column;         // [B, H, tokens] of the queries
+  float* exact;          // out [B H, tokens, D]
   int64_t batch, heads, depth, span;
 };
 struct CausalRandomRead {

@@ -183,7 +183,7 @@ bool has_random_kernel(const Tensor& q, const Tensor& k, const Tensor& v, Random
     if (!x.is_cuda() || x.scalar_type() != at::kBFloat16 || x.numel() == 0) return false;
   constexpr int64_t kMostHeads = 65535;  // of all sequences
   const bool causal_fits =
-      !causal || (map == RandomMap::trigonometric && projections <= 64 && q.size(2) == k.size(2));
+      !causal || (q.size(2) == k.size(2) && (map == RandomMap::exponential || projections <= 64));
   return kernels::random_shape(map, projections, q.size(3), v.size(3)).projections > 0 &&
          causal_fits && q.size(0) * q.size(1) <= kMostHeads;
 }

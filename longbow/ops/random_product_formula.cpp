@@ -2,9 +2,11 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
 #include <utility>
 
 #include "longbow/ops/causal_product.h"
+#include "longbow/ops/decayed_product_formula.h"
 
 namespace longbow {
 
@@ -16,6 +18,8 @@ void check_random_product(const Tensor& q, const Tensor& k, const Tensor& v,
                   k.size(2) == v.size(2) && q.size(0) == k.size(0) && q.size(0) == v.size(0) &&
                   q.size(1) == k.size(1) && q.size(1) == v.size(1),
               "random_product: q is ", q.sizes(), ", k ", k.sizes(), ", v ", v.sizes());
+  TORCH_CHECK(how.map != RandomMap::mirrored,
+              "random_product: mirrored features are for random_window alone");
   const auto& omega = how.omega;
   TORCH_CHECK(omega.dim() == 3 && (omega.size(0) == 1 || omega.size(0) == q.size(1)) &&
                   omega.size(2) == q.size(3),
@@ -35,9 +39,8 @@ void check_random_product(const Tensor& q, const Tensor& k, const Tensor& v,
       !least.defined() || (least.dim() == (how.causal ? 2 : 1) && least.size(0) == q.size(0) &&
                            (!how.causal || least.size(1) == q.size(2))),
       "random_product: least is ", least.sizes(), ", but q is ", q.sizes());
-  TORCH_CHECK(!how.causal || (q.size(2) == k.size(2) && how.map == RandomMap::trigonometric),
-              "random_product: causal, but q is ", q.sizes(), " and k ", k.sizes(),
-              how.map == RandomMap::trigonometric ? "" : ", and the map exponential");
+  TORCH_CHECK(!how.causal || q.size(2) == k.size(2), "random_product: causal, but q is ", q.sizes(),
+              " and k ", k.sizes());
 }
 
 namespace {
@@ -52,6 +55,7 @@ struct Side {
   Tensor omega, sigma;   // [1 or H, P, E], [H, 1, E] or undefined
   Tensor length;         // |x|, if trigonometric
   Tensor features, raw;  // [B, H, N, P or 2 P]; raw: exponents
+  Tensor peaks;          // what features are relative to, if exponential
 
   Side(const Tensor& given, const RandomProduct& how)
       : x(widened(given)), omega(how.omega.to(x.scalar_type())) {
@@ -70,7 +74,13 @@ struct Side {
 
   // Relative to the largest exponent, a constant to the gradient; -1e30 where there is none.
   void raise(at::IntArrayRef dims) {
-    features = (raw - raw.detach().amax(dims, true).clamp_min(-1e30)).exp();
+    peaks = raw.detach().amax(dims, true).clamp_min(-1e30);
+    features = (raw - peaks).exp();
+  }
+  // The same of the keys up to each, so that none changes what was before it.
+  void raise_in_turn() {
+    peaks = std::get<0>(raw.detach().amax(-1, true).clamp_min(-1e30).cummax(2));  // [B, H, N, 1]
+    features = (raw - peaks).exp();
   }
   void hide(const Tensor& keep) {
     const auto hidden = keep.logical_not().unsqueeze(1).unsqueeze(-1);
@@ -97,29 +107,27 @@ struct Side {
   static constexpr double kShort = 1e-3;
 };
 
-// sum over the keys j that i sees of (x_i . y_j) z_j; `reversed`: over the queries that see it.
-Tensor product(const Tensor& x, const Tensor& y, const Tensor& z, bool causal,
-               bool reversed = false) {
-  if (causal) return causal_product(x, y, z, reversed);
-  return x.matmul(y.transpose(-2, -1).matmul(z));
-}
-
 struct Parts {
   Side queries, keys;
   Tensor v;                       // with a column of ones, which carries the sums of weights
   Tensor values, weights, least;  // [B, H, N, D], [B, H, N, 1], what broadcasts to it
+  bool causal;
 
   Parts(const Tensor& given_q, const Tensor& given_k, const Tensor& given_v,
         const RandomProduct& how)
       : queries(given_q, how),
         keys(given_k, how),
-        v(at::constant_pad_nd(widened(given_v), {0, 1}, 1)) {
+        v(at::constant_pad_nd(widened(given_v), {0, 1}, 1)),
+        causal(how.causal) {
     if (how.keep.defined()) keys.hide(how.keep);
     if (how.map == RandomMap::exponential) {
       queries.raise({-1});
-      keys.raise({2, 3});
+      if (causal)
+        keys.raise_in_turn();
+      else
+        keys.raise({2, 3});
     }
-    const auto read = product(queries.features, keys.features, v, how.causal);
+    const auto read = product(queries.features, keys.features, v);
     values = read.narrow(-1, 0, given_v.size(3));
     weights = read.narrow(-1, given_v.size(3), 1);
     const auto least_of = [&] {
@@ -127,6 +135,15 @@ struct Parts {
       return how.causal ? all : all.unsqueeze(-1);
     };
     least = how.least.defined() ? least_of() : at::full({}, kLeastWeights, weights.options());
+  }
+
+  // sum over the keys j that i sees of (x_i . y_j) z_j; `reversed`: over the queries that see it.
+  Tensor product(const Tensor& x, const Tensor& y, const Tensor& z, bool reversed = false) const {
+    if (!causal) return x.matmul(y.transpose(-2, -1).matmul(z));
+    if (!keys.peaks.defined()) return causal_product(x, y, z, reversed);
+    const auto fading = at::constant_pad_nd(-keys.peaks.diff(1, 2), {0, 0, !reversed, reversed});
+    Tensor sums;
+    return decayed_product_formula(x, y, z, fading, {.reversed = reversed}, sums);
   }
 };
 
@@ -139,20 +156,30 @@ Tensor random_product_formula(const Tensor& q, const Tensor& k, const Tensor& v,
   return (p.values / at::maximum(p.weights, p.least)).to(v.scalar_type());
 }
 
+Tensor random_log_sum(const Tensor& q, const Tensor& k, const Tensor& v, const RandomProduct& how) {
+  const Parts p(q, k, v, how);
+  const auto nothing = (p.weights >= p.least).logical_not();
+  const auto logs = p.weights.masked_fill(nothing, 1).log() + (p.queries.peaks + p.keys.peaks) -
+                    std::log(static_cast<double>(how.omega.size(1)));
+  return logs.masked_fill(nothing, -INFINITY);
+}
+
 // With y = g / d and beside it the column -(values . y) / d, the gradient of the weights' sum, all
 // three are products of the same kind.
 std::array<Tensor, 4> random_product_gradient(const Tensor& g, const Tensor& q, const Tensor& k,
-                                              const Tensor& v, const RandomProduct& how) {
+                                              const Tensor& v, const RandomProduct& how,
+                                              const Tensor& dlog_sum) {
   const Parts p(q, k, v, how);
   const auto denominator = at::maximum(p.weights, p.least);
   const auto slopes = widened(g) / denominator;
-  const auto column = (-(p.values * slopes).sum(-1, true) / denominator)
+  const auto by_output = (p.values * slopes).sum(-1, true);
+  const auto column = ((dlog_sum.defined() ? dlog_sum - by_output : -by_output) / denominator)
                           .masked_fill((p.weights >= p.least).logical_not(), 0);
   const auto y = at::cat({slopes, column}, -1);
   const auto &queries = p.queries.features, &keys = p.keys.features;
-  const auto [dq, by_queries] = p.queries.backward(product(y, p.v, keys, how.causal), how);
-  const auto [dk, by_keys] = p.keys.backward(product(p.v, y, queries, how.causal, true), how);
-  const auto dv = product(keys, queries, y, how.causal, true).narrow(-1, 0, v.size(3));
+  const auto [dq, by_queries] = p.queries.backward(p.product(y, p.v, keys), how);
+  const auto [dk, by_keys] = p.keys.backward(p.product(p.v, y, queries, true), how);
+  const auto dv = p.product(keys, queries, y, true).narrow(-1, 0, v.size(3));
   return {dq.to(q.scalar_type()), dk.to(k.scalar_type()), dv.to(v.scalar_type()),
           by_keys.defined() ? (by_queries + by_keys).to(how.sigma.scalar_type())
                             : at::empty({0}, g.options())};

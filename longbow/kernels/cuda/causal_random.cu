@@ -70,18 +70,27 @@ struct Block {
   const Memory& memory;
   const Place& place;
 
-  __device__ void fill_tables() const {
+  // A matrix of the head, without waiting.
+  __device__ void start_matrix(Number* to, const void* all) const {
+    const Number* from = matrix_of(all, task.x.omega_head, place.whole_span());
+#pragma unroll
+    for (int first = 0; first < kRows * kDepth / 8; first += kThreads) {
+      const int i = first + static_cast<int>(threadIdx.x);
+      mma::copy_async(to + i / (kDepth / 8) * kStride + i % (kDepth / 8) * 8, from + i * 8, true);
+    }
+    mma::commit_copies();
+  }
+  // The sums, and the own tokens, which are asked for first.
+  __device__ void load_own() const {
     const int64_t spans = (task.x.tokens + task.span - 1) / task.span;
-    const Span span = place.whole_span();
-    fill_matrix(memory.omega, matrix_of(task.x.omega, task.x.omega_head, span), kRows, kThreads);
+    TokenStage<kMap, kThreads> stage;
+    stage.load(task.x, place.whole_span(), place.first);
+    start_matrix(memory.omega, task.x.omega);
     fill_sums(memory.sums, nullptr, memory.z,
               task.sums + (place.group * spans + place.span) * kFeatures * (kDepth + 4), kFeatures,
               kThreads);
-  }
-  __device__ void load_own() const {
-    TokenStage<kMap, kThreads> stage;
-    stage.load(task.x, place.whole_span(), place.first);
-    stage.store(task.x, place.whole_span(), place.first, 0, memory.x, memory.tokens);
+    stage.store(task.x, 0, memory.x, memory.tokens);
+    mma::await_copies<0>();
     __syncthreads();
     form_features(memory.phi, memory.x, memory.omega, memory.tokens, task.x.projections);
     __syncwarp();
@@ -94,13 +103,14 @@ struct Block {
     Stage<kDepth, kThreads> y;
     stage.load(task.other, place.whole_span(), first);
     y.load(rows_of(task.other_y, place.b, place.h), first, place.span_end, task.depth);
-    if (scaled) y.scale(task.inverse + token, first, place.span_end);
+    const float scale = scaled ? y.scale_of(task.inverse + token, first, place.span_end) : 1;
+    const bool there = scaled && thread < kTile && first + thread < place.span_end;
+    const float column = there ? task.column[token + first + thread] : 1;
     __syncthreads();  // nobody reads the last ones any more
-    stage.store(task.other, place.whole_span(), first, 0, memory.other_x, memory.others);
+    if (scaled) y.scale(scale);
+    stage.store(task.other, 0, memory.other_x, memory.others);
     y.store(memory.other_y);
-    if (thread < kTile)
-      memory.other_column[thread] =
-          scaled && first + thread < place.span_end ? task.column[token + first + thread] : 1;
+    if (thread < kTile) memory.other_column[thread] = column;
     __syncthreads();
     form_features(memory.other_phi, memory.other_x, memory.omega, memory.others,
                   task.other.projections);
@@ -108,7 +118,6 @@ struct Block {
   }
 
   // What the 16 queries of this warp read, not yet divided, and the sums of their weights.
-  template <bool exact>
   __device__ void read(mma::C (&values)[kDepth / 8], mma::C& weights, const Number* phi) const {
     const int g = static_cast<int>(threadIdx.x) % 32 / 4;
     const uint32_t one = g == 0 ? mma::pack<Number>(1, 1) : 0;
@@ -125,7 +134,7 @@ struct Block {
       mma::C pairs[kTile / 8] = {};
       times_other<kFeatures>(pairs, phi, memory.other_phi);
       if (first == place.first) mask_pairs(pairs, false);
-      times_pairs<kDepth, exact>(values, pairs, memory.other_y);
+      times_pairs<kDepth, true>(values, pairs, memory.other_y);
 #pragma unroll
       for (int k = 0; k < kTile / 16; ++k) {
         const mma::A a = mma::a_of<Number>(pairs[2 * k], pairs[2 * k + 1]);
@@ -145,10 +154,9 @@ __global__ void __launch_bounds__(kThreads) read(CausalRandomRead given) {
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   Number* own = memory.phi + warp * 16 * kPhiStride;
 
-  block.fill_tables();
   block.load_own();
   mma::C values[kDepth / 8] = {}, weights = {};
-  block.read<false>(values, weights, own);
+  block.read(values, weights, own);
   Divisors divisor;
 #pragma unroll
   for (int low = 0; low < 2; ++low) {
@@ -159,10 +167,12 @@ __global__ void __launch_bounds__(kThreads) read(CausalRandomRead given) {
     divisor.factor[low] = 1 / (w >= least ? w : least);
     divisor.kept[low] = w >= least ? divisor.factor[low] : -divisor.factor[low];
   }
+  const int64_t here = place.first + warp * 16;
+  put_exact(task.exact + (place.group * task.x.tokens + here) * kDepth, values, divisor.factor,
+            place.span_end - here);
   __syncwarp();
   put_product<kDepth>(own, values, divisor.factor[0], divisor.factor[1]);
-  write_rows<kDepth>(own, rows_of(given.out, place.b, place.h), place.first + warp * 16,
-                     place.span_end, task.depth);
+  write_rows<kDepth>(own, rows_of(given.out, place.b, place.h), here, place.span_end, task.depth);
   divisor.write(given.inverse + place.group * task.x.tokens, place.first + warp * 16,
                 place.span_end);
 }
@@ -206,24 +216,20 @@ __global__ void __launch_bounds__(kThreads) gradient(CausalRandomGradient given)
   {
     Stage<kDepth, kThreads> y;
     y.load(rows_of(task.y, place.b, place.h), place.first, place.span_end, task.depth);
-    if (queries) y.scale(task.inverse + token, place.first, place.span_end);
+    const float scale = queries ? y.scale_of(task.inverse + token, place.first, place.span_end) : 1;
+    block.start_matrix(memory.back, given.back);
+    if (queries) y.scale(scale);
     y.store(memory.y);
   }
-  block.fill_tables();
-  fill_matrix(memory.back, matrix_of(given.back, task.x.omega_head, place.whole_span()), kRows,
-              kThreads);
   if (thread < kTile) {
     memory.column[thread] = 1;
     memory.sigma[thread] = given.sigma[place.h * kDepth + thread];
   }
   block.load_own();
   if (queries) {
-    mma::C values[kDepth / 8] = {}, weights = {};
-    block.read<true>(values, weights, own_phi);
-    put_column<kDepth>(own_column, values, own_y, task.inverse + token + here,
-                       place.span_end - here);
-    if (lane < 16 && here + lane < place.span_end)
-      task.column[token + here + lane] = own_column[lane];
+    const int64_t first = token + here;
+    put_columns(own_column, task.column + first, task.exact + first * kDepth, task.inverse + first,
+                own_y, place.span_end - here);
   }
 
   const float column[2] = {own_column[g], own_column[g + 8]};
@@ -267,7 +273,7 @@ __global__ void __launch_bounds__(kThreads) gradient(CausalRandomGradient given)
   mma::C du[kDepth / 8] = {};
   float dsigma[kDepth / 8][2] = {};
   project_back(du, dphi, own_phi, memory.back);
-  put_gradient<kMap>(own_x, du, {0, 0}, queries, memory.sigma, memory.tokens, warp * 16, dsigma);
+  put_angles(own_x, du, memory.sigma, memory.tokens, warp * 16, dsigma);
   write_rows<kDepth>(own_x, rows_of(given.dx, place.b, place.h), here, place.span_end,
                      task.x.width);
   if (!queries) {

@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(kThreads) find_peaks(RandomPeaks task) {
   const TokenNumbers tokens(numbers, kTile);
   const Span span = span_of(task);
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32,
-            g = lane / 4, t = lane % 4;
+            g = lane / 4;
   float peak = -1e30f;
 
   TokenStage<RandomMap::exponential, kThreads> stage;
@@ -35,20 +35,19 @@ __global__ void __launch_bounds__(kThreads) find_peaks(RandomPeaks task) {
   fill_matrix(omega, matrix_of(task.x.omega, task.x.omega_head, span), rows, kThreads);
   for (int64_t first = span.first; first < span.end; first += kTile) {
     __syncthreads();
-    stage.store(task.x, span, first, 0, x, tokens);
+    stage.store(task.x, 0, x, tokens);
     __syncthreads();
     if (first + kTile < span.end) stage.load(task.x, span, first + kTile);
     const Rows16 own(x + warp * 16 * kStride);
     const float offset[2] = {tokens.other[warp * 16 + g], tokens.other[warp * 16 + g + 8]};
+    float most[2] = {-1e30f, -1e30f};
 #pragma unroll 2
     for (int r = 0; r < rows; r += 16) {
       mma::C u[2] = {};
       own.times_transposed(u, omega + r * kStride);
-#pragma unroll
-      for (int i = 0; i < 8; ++i)
-        if (r + i / 4 * 8 + 2 * t + i % 2 < task.x.projections)
-          peak = fmaxf(peak, u[i / 4].part[i % 4] * task.x.factor - offset[i % 4 / 2]);
+      take_largest(most, u, static_cast<int>(task.x.projections) - r);
     }
+    for (int low = 0; low < 2; ++low) peak = fmaxf(peak, most[low] * task.x.factor - offset[low]);
   }
   for (int other = 1; other < 32; other *= 2)
     peak = fmaxf(peak, __shfl_xor_sync(0xffffffffu, peak, other));
@@ -59,20 +58,25 @@ __global__ void __launch_bounds__(kThreads) find_peaks(RandomPeaks task) {
         fmaxf(fmaxf(by_warp[0], by_warp[1]), fmaxf(by_warp[2], by_warp[3]));
 }
 
-// Tiles of 16 projections of each warp; in any case that makes two times 16 rows of S.
+// Tiles of 16 projections of each warp; in any case that makes two times 16 rows of S. Of the
+// exponential map a block may have a warp more than those that fetch tokens.
 template <RandomMap kMap>
 constexpr int kSumTiles = 2 / kSets<kMap>;
+template <RandomMap kMap>
+constexpr int kSumThreads = kMap == RandomMap::exponential ? kThreads + 32 : kThreads;
+
+size_t sum_bytes(int rows) {
+  return sizeof(Number) * static_cast<size_t>(rows + 2 * kTile) * kStride +
+         sizeof(float) * 4 * kTile;
+}
 
 template <RandomMap kMap>
-constexpr size_t kSumBytes = sizeof(Number) * (64 * kSumTiles<kMap> + 2 * kTile) * kStride +
-                             sizeof(float) * 4 * kTile;
-
-template <RandomMap kMap>
-__global__ void __launch_bounds__(kThreads) form_sums(RandomSums task) {
-  constexpr int kTiles = kSumTiles<kMap>, kRows = 64 * kTiles;
+__global__ void __launch_bounds__(kSumThreads<kMap>, 2) form_sums(RandomSums task) {
+  constexpr int kTiles = kSumTiles<kMap>;
+  const int threads = static_cast<int>(blockDim.x), block_rows = threads / 2 * kTiles;
   unsigned char* const shared = dynamic_memory();
   auto* omega = reinterpret_cast<Number*>(shared);
-  auto* x = omega + kRows * kStride;
+  auto* x = omega + block_rows * kStride;
   auto* values = x + kTile * kStride;
   auto* column = reinterpret_cast<float*>(values + kTile * kStride);
   const TokenNumbers tokens(column + kTile, kTile);
@@ -81,61 +85,74 @@ __global__ void __launch_bounds__(kThreads) form_sums(RandomSums task) {
   const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32,
             g = lane / 4, t = lane % 4;
   const int rows = static_cast<int>(task.shape.projections),
-            base = static_cast<int>(blockIdx.z) * kRows,
+            base = static_cast<int>(blockIdx.z) * block_rows,
             own = base + warp * 16 * kTiles;  // the first of this warp
+  const Number* const matrix = omega + (own - base) * kStride;
   const int64_t token = span.group * task.x.tokens;
   const float peak = peak_of(task.x, span.group);
+  const bool fetches = thread < kThreads;
 
   mma::C sums[2][kDepth / 8] = {}, beside[2] = {};
   TokenStage<kMap, kThreads> stage;
   Stage<kDepth, kThreads> v;
-  stage.load(task.x, span, span.first);
-  v.load(value, span.first, span.end, task.depth);
+  float scale = 1, number = 0;  // of the value's own_row(), and of the column
+  const auto fetch = [&](int64_t first) {
+    if (!fetches) return;
+    stage.load(task.x, span, first);
+    v.load(value, first, span.end, task.depth);
+    if (task.scale) scale = v.scale_of(task.scale + token, first, span.end);
+    const int64_t n = first + thread;
+    number = thread >= kTile || n >= span.end ? 0 : task.column ? task.column[token + n] : 1;
+  };
+  fetch(span.first);
   fill_matrix(omega, matrix_of(task.x.omega, task.x.omega_head, span) + base * kDepth,
-              rows - base < kRows ? rows - base : kRows, kThreads);
-  __syncthreads();
-  mma::A matrix[kTiles][kDepth / 16];
-#pragma unroll
-  for (int i = 0; i < kTiles * kDepth / 16; ++i)
-    matrix[i % kTiles][i / kTiles] =
-        mma::a_of_rows(omega + (own - base + i % kTiles * 16) * kStride + i / kTiles * 16, kStride);
+              rows - base < block_rows ? rows - base : block_rows, threads);
   for (int64_t first = span.first; first < span.end; first += kTile) {
     __syncthreads();
-    stage.store(task.x, span, first, peak, x, tokens);
-    if (task.scale) v.scale(task.scale + token, first, span.end);
-    v.store(values);
-    if (thread < kTile) {
-      const int64_t n = first + thread;
-      column[thread] = n >= span.end ? 0 : task.column ? task.column[token + n] : 1;
+    if (fetches) {
+      stage.store(task.x, peak, x, tokens);
+      if (task.scale) v.scale(scale);
+      v.store(values);
+      if (thread < kTile) column[thread] = number;
     }
     __syncthreads();
-    if (first + kTile < span.end) {
-      stage.load(task.x, span, first + kTile);
-      v.load(value, first + kTile, span.end, task.depth);
-    }
+    if (first + kTile < span.end) fetch(first + kTile);
     if (own >= rows) continue;
 #pragma unroll 1
     for (int k = 0; k < kTile; k += 16) {
       mma::C u[kTiles][2] = {}, phi[2][2];
+      float factor[2][2], other[2][2];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int at = k + i / 2 * 8 + 2 * t + i % 2;
+        factor[i / 2][i % 2] =
+            for_map<kMap>(kMap == RandomMap::trigonometric ? tokens.factor[at] : task.x.factor);
+        other[i / 2][i % 2] = for_map<kMap>(tokens.other[at]);
+      }
 #pragma unroll
       for (int d = 0; d < kDepth / 16; ++d) {
         const mma::TwoB b = mma::b_of_columns(x + k * kStride + d * 16, kStride);
 #pragma unroll
         for (int m = 0; m < kTiles; ++m) {
-          mma::multiply<Number>(u[m][0], matrix[m][d], b.tile[0]);
-          mma::multiply<Number>(u[m][1], matrix[m][d], b.tile[1]);
+          const mma::A a = mma::a_of_rows(matrix + m * 16 * kStride + d * 16, kStride);
+          mma::multiply<Number>(u[m][0], a, b.tile[0]);
+          mma::multiply<Number>(u[m][1], a, b.tile[1]);
         }
       }
 #pragma unroll
       for (int m = 0; m < kTiles; ++m)
 #pragma unroll
         for (int i = 0; i < 8; ++i) {  // here a projection is a row, and a token a column
-          const int n = i / 4, at = k + n * 8 + 2 * t + i % 2;
-          const float2 both =
-              feature<kMap>(u[m][n].part[i % 4], tokens.factor[at], tokens.other[at]);
-          const bool there = own + m * 16 + g + i % 4 / 2 * 8 < task.x.projections;
-          phi[m][n].part[i % 4] = there ? both.x : 0;
-          if (kTiles == 1) phi[1][n].part[i % 4] = there ? both.y : 0;
+          const int n = i / 4;
+          const float2 both = feature<kMap>(u[m][n].part[i % 4], factor[n][i % 2], other[n][i % 2]);
+          phi[m][n].part[i % 4] = both.x;
+          if (kTiles == 1) phi[1][n].part[i % 4] = both.y;
+        }
+      if (own + 16 * kTiles > task.x.projections)
+#pragma unroll
+        for (int i = 0; i < 16; ++i) {
+          const int row = own + (kTiles == 1 ? 0 : i / 8 * 16) + g + i % 4 / 2 * 8;
+          if (row >= task.x.projections) phi[i / 8][i / 4 % 2].part[i % 4] = 0;
         }
       const mma::A a[2] = {mma::a_of<Number>(phi[0][0], phi[0][1]),
                            mma::a_of<Number>(phi[1][0], phi[1][1])};
@@ -146,24 +163,29 @@ __global__ void __launch_bounds__(kThreads) form_sums(RandomSums task) {
     }
   }
 
-  float* out =
-      task.sums + (span.group * gridDim.x + blockIdx.x) * kSets<kMap> * rows * (kDepth + 4);
+  const int last = task.rounded ? kDepth / 2 : kDepth;  // where the column is
+  float* out = task.sums + (span.group * gridDim.x + blockIdx.x) * kSets<kMap> * rows * (last + 4);
 #pragma unroll
   for (int set = 0; set < 2; ++set) {
     const int row = own + (kTiles == 2 ? set * 16 : 0);
     if (row >= rows) continue;
-    float* upper = out + ((kTiles == 2 ? 0 : set * rows) + row + g) * (kDepth + 4);
-    float* lower = upper + 8 * (kDepth + 4);
+    float* upper = out + ((kTiles == 2 ? 0 : set * rows) + row + g) * (last + 4);
+    float* lower = upper + 8 * (last + 4);
 #pragma unroll
     for (int n = 0; n < kDepth / 8; ++n) {
       const auto& c = sums[set][n].part;
-      *reinterpret_cast<float2*>(upper + n * 8 + 2 * t) = {c[0], c[1]};
-      *reinterpret_cast<float2*>(lower + n * 8 + 2 * t) = {c[2], c[3]};
+      if (task.rounded) {
+        reinterpret_cast<uint32_t*>(upper)[n * 4 + t] = mma::pack<Number>(c[0], c[1]);
+        reinterpret_cast<uint32_t*>(lower)[n * 4 + t] = mma::pack<Number>(c[2], c[3]);
+      } else {
+        *reinterpret_cast<float2*>(upper + n * 8 + 2 * t) = {c[0], c[1]};
+        *reinterpret_cast<float2*>(lower + n * 8 + 2 * t) = {c[2], c[3]};
+      }
     }
     if (t > 0) continue;
     const auto& c = beside[set].part;
-    *reinterpret_cast<float4*>(upper + kDepth) = {c[0] + c[1], 0, 0, 0};
-    *reinterpret_cast<float4*>(lower + kDepth) = {c[2] + c[3], 0, 0, 0};
+    *reinterpret_cast<float4*>(upper + last) = {c[0] + c[1], 0, 0, 0};
+    *reinterpret_cast<float4*>(lower + last) = {c[2] + c[3], 0, 0, 0};
   }
 }
 
@@ -196,12 +218,13 @@ __global__ void __launch_bounds__(kThreads) read(RandomRead task) {
             kSets<kMap> * rows, kThreads);
   for (int64_t first = span.first; first < span.end; first += kTile) {
     __syncthreads();
-    stage.store(task.x, span, first, 0, tile, tokens);
+    stage.store(task.x, 0, tile, tokens);
     __syncthreads();
     if (first + kTile < span.end) stage.load(task.x, span, first + kTile);
     const Rows16 x(own);
     const int row = warp * 16 + g;
-    const float factor[2] = {tokens.factor[row], tokens.factor[row + 8]};
+    const float factor[2] = {for_map<kMap>(tokens.factor[row]),
+                             for_map<kMap>(tokens.factor[row + 8])};
     float other[2] = {tokens.other[row], tokens.other[row + 8]};
     const int64_t n = first + row, token = span.group * task.x.tokens + n;
     if constexpr (kMap == RandomMap::exponential) {
@@ -210,17 +233,15 @@ __global__ void __launch_bounds__(kThreads) read(RandomRead task) {
       for (int r = 0; r < rows; r += 16) {
         mma::C u[2] = {};
         x.times_transposed(u, omega + r * kStride);
-#pragma unroll
-        for (int i = 0; i < 8; ++i)
-          if (r + i / 4 * 8 + 2 * t + i % 2 < task.x.projections)
-            most[i % 4 / 2] = fmaxf(most[i % 4 / 2], u[i / 4].part[i % 4]);
+        take_largest(most, u, static_cast<int>(task.x.projections) - r);
       }
 #pragma unroll
       for (int low = 0; low < 2; ++low) {
         most[low] = fmaxf(most[low], __shfl_xor_sync(0xffffffffu, most[low], 1));
         most[low] = fmaxf(most[low], __shfl_xor_sync(0xffffffffu, most[low], 2));
-        other[low] = most[low] * task.x.factor;
-        if (t == 0 && n + 8 * low < span.end) task.offset[token + 8 * low] = other[low];
+        other[low] = most[low] * factor[low];
+        if (t == 0 && n + 8 * low < span.end)
+          task.offset[token + 8 * low] = most[low] * task.x.factor;
       }
     }
     mma::C values[kDepth / 8] = {}, weights = {};
@@ -306,12 +327,12 @@ __global__ void __launch_bounds__(kGradientThreads) gradient(RandomGradient task
     fill_matrix(memory.back, matrix_of(task.back, task.x.omega_head, span), rows, kCount);
   fill_sums(memory.high, memory.low, memory.z,
             task.sums + span.group * kSets<kMap> * rows * (kDepth + 4), kSets<kMap> * rows, kCount);
-  for (int d = thread; d < kDepth; d += kCount)
-    memory.sigma[d] = task.sigma ? task.sigma[span.h * kDepth + d] : 1;
+  if (kMap == RandomMap::trigonometric)
+    for (int d = thread; d < kDepth; d += kCount) memory.sigma[d] = task.sigma[span.h * kDepth + d];
   float dsigma[kDepth / 8][2] = {};
   for (int64_t first = span.first; first < span.end; first += Memory::kTokens) {
     __syncthreads();
-    stage.store(task.x, span, first, peak, memory.x, memory.tokens);
+    stage.store(task.x, peak, memory.x, memory.tokens);
     if (queries) y.scale(task.inverse + token, first, span.end);
     y.store(memory.y);
     __syncthreads();
@@ -321,8 +342,10 @@ __global__ void __launch_bounds__(kGradientThreads) gradient(RandomGradient task
     }
     const Rows16 x(own_x), slopes(own_y);
     const auto& tokens = memory.tokens;
-    const float factor[2] = {tokens.factor[row + g], tokens.factor[row + g + 8]},
-                other[2] = {tokens.other[row + g], tokens.other[row + g + 8]};
+    const float factor[2] = {for_map<kMap>(tokens.factor[row + g]),
+                             for_map<kMap>(tokens.factor[row + g + 8])},
+                other[2] = {for_map<kMap>(tokens.other[row + g]),
+                            for_map<kMap>(tokens.other[row + g + 8])};
     // Of queries the projected t and t'; of keys t + t' and dy.
     mma::C du[kDepth / 8] = {}, more[kDepth / 8] = {};
     float sums[2] = {}, with_a[2] = {}, with_z[2] = {};  // of t + t', phi a, phi z, row by row
@@ -390,7 +413,10 @@ __global__ void __launch_bounds__(kGradientThreads) gradient(RandomGradient task
       }
     }
     __syncwarp();
-    put_gradient<kMap>(own_x, du, sums, queries, memory.sigma, tokens, row, dsigma);
+    if constexpr (kMap == RandomMap::exponential)
+      put_exponents(own_x, own_x, du, sums, queries, task.x.factor);
+    else
+      put_angles(own_x, du, memory.sigma, tokens, row, dsigma);
     write_rows<kDepth>(own_x, rows_of(task.dx, span.b, span.h), here, span.end, task.x.width);
     if (queries) continue;
     put_product<kDepth>(own_y, more, 1, 1);
@@ -407,7 +433,7 @@ dim3 blocks_of(const Task& task) {
           static_cast<unsigned>(task.batch * task.heads)};
 }
 
-// Calls body with the map as a constant.
+// Calls body with the map as a constant; mirrored features are read elsewhere.
 template <class F>
 void with_map(RandomMap map, const F& body) {
   if (map == RandomMap::exponential)
@@ -423,12 +449,18 @@ void random_peaks_cuda(const RandomPeaks& task, void* stream) noexcept {
 }
 
 void random_sums_cuda(const RandomSums& task, void* stream) noexcept {
-  with_map(task.x.map, [&]<RandomMap kMap>() {
+  const auto form = [&]<RandomMap kMap>() {
     auto blocks = blocks_of(task);
-    constexpr int64_t kRows = 64 * kSumTiles<kMap>;
-    blocks.z = static_cast<unsigned>((task.shape.projections + kRows - 1) / kRows);
-    launch(form_sums<kMap>, blocks, kThreads, kSumBytes<kMap>, stream, task);
-  });
+    constexpr int64_t kWarpRows = 16 * kSumTiles<kMap>;
+    const int64_t warps = (task.shape.projections + kWarpRows - 1) / kWarpRows,
+                  most = kSumThreads<kMap> / 32;
+    blocks.z = static_cast<unsigned>((warps + most - 1) / most);
+    const unsigned threads = warps > blocks.z * (kThreads / 32) ? kSumThreads<kMap> : kThreads;
+    launch(form_sums<kMap>, blocks, threads, sum_bytes(static_cast<int>(threads / 32 * kWarpRows)),
+           stream, task);
+  };
+  if (task.x.map == RandomMap::mirrored) return form.template operator()<RandomMap::mirrored>();
+  with_map(task.x.map, form);
 }
 
 void random_read_cuda(const RandomRead& task, void* stream) noexcept {

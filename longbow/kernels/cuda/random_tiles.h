@@ -2,12 +2,20 @@
 // What the passes over tokens with random features have in common.
 #ifdef __CUDACC__
 #include "longbow/kernels/cuda/feature_tiles.h"
+#include "longbow/kernels/exponent.h"
 #include "longbow/kernels/random_product.h"
 
 namespace longbow::kernels {
 
 constexpr int kDepth = 64;  // D, channels of a head with their padding
 constexpr int kStride = mma::padded(kDepth);
+
+// The exponent of two, as maps are applied. It is rounded as numbers that were stored before:
+// contracted with a subtraction it would not be, and then what stands for no exponent does not
+// cancel.
+__device__ inline float exponent_of_two(float x) {
+  return __fmul_rn(x, kLog2E);
+}
 
 // What the map needs of each token: f; the offset or the amplitude; and |x|.
 struct TokenNumbers {
@@ -16,11 +24,14 @@ struct TokenNumbers {
       : factor(place), other(place + tokens), length(place + 2 * tokens) {}
 };
 
+// For all threads of a warp at once.
 __device__ inline float peak_of(const RandomFeatures& x, int64_t group) {
   if (!x.peaks) return 0;
-  float peak = x.peaks[group * x.peak_spans];
-  for (int64_t span = 1; span < x.peak_spans; ++span)
+  float peak = -INFINITY;
+  for (int64_t span = threadIdx.x % 32; span < x.peak_spans; span += 32)
     peak = fmaxf(peak, x.peaks[group * x.peak_spans + span]);
+  for (int other = 1; other < 32; other *= 2)
+    peak = fmaxf(peak, __shfl_xor_sync(0xffffffffu, peak, other));
   return peak;
 }
 
@@ -31,9 +42,15 @@ struct TokenStage {
   using Rows = Stage<kDepth, kThreads, kThreads / 2>;
   Rows x;
   uint32_t there = 0;  // a bit for each pack
+  float offset = 0;    // that is given, of own_row()
 
   __device__ void load(const RandomFeatures& from, const Span& span, int64_t first) {
     x.load(rows_of(from.x, span.b, span.h), first, span.end, from.width);
+    if (from.offset) {
+      const int64_t n = first + Rows::own_row();
+      const bool kept = n < span.end && (!from.keep || from.keep[span.b * from.tokens + n]);
+      offset = kept ? from.offset[span.group * from.tokens + n] : INFINITY;
+    }
     there = 0;
 #pragma unroll
     for (int i = 0; i < Rows::kPacks; ++i) {
@@ -43,9 +60,14 @@ struct TokenStage {
       there |= static_cast<uint32_t>(kept) << i;
     }
   }
-  __device__ void store(const RandomFeatures& from, const Span& span, int64_t first, float peak,
-                        Number* tile, const TokenNumbers& tokens) const {
+  __device__ void store(const RandomFeatures& from, float peak, Number* tile,
+                        const TokenNumbers& tokens) const {
     x.store(tile);
+    if (kMap != RandomMap::trigonometric && from.offset) {
+      tokens.factor[Rows::own_row()] = from.factor;
+      tokens.other[Rows::own_row()] = offset;
+      return;
+    }
 #pragma unroll
     for (int i = 0; i < Rows::kPacks; ++i) {
       float y[8], square = 0;
@@ -57,13 +79,9 @@ struct TokenStage {
       if (Rows::channel(i) > 0) continue;
       const int row = Rows::row(i);
       const bool kept = there >> i & 1;
-      if constexpr (kMap == RandomMap::exponential) {
-        float offset = INFINITY;  // without features
-        if (kept)
-          offset = from.offset ? from.offset[span.group * from.tokens + first + row]
-                               : from.factor * from.factor * square / 2 + peak;
-        tokens.factor[row] = from.factor;
-        tokens.other[row] = offset;
+      if constexpr (kMap != RandomMap::trigonometric) {
+        tokens.factor[row] = from.factor;  // without features where it is not kept
+        tokens.other[row] = kept ? from.factor * from.factor * square / 2 + peak : INFINITY;
       } else {
         const float length = sqrtf(square);
         tokens.factor[row] = 1 / (length + 1e-3f);
@@ -135,10 +153,17 @@ __device__ inline void times_rows(mma::C (*const (&c)[kCount])[kDepth / 8],
   }
 }
 
-// One feature, or a sine and its cosine, of a projection.
+// A number of a token as `feature` takes it.
+template <RandomMap kMap>
+__device__ inline float for_map(float number) {
+  return kMap == RandomMap::trigonometric ? number : number * kLog2E;
+}
+// One feature, or two, of a projection.
 template <RandomMap kMap>
 __device__ inline float2 feature(float u, float factor, float other) {
-  if constexpr (kMap == RandomMap::exponential) return {__expf(u * factor - other), 0};
+  if constexpr (kMap == RandomMap::exponential) return {mma::power_of_two(u * factor - other), 0};
+  if constexpr (kMap == RandomMap::mirrored)
+    return {mma::power_of_two(u * factor - other), mma::power_of_two(-u * factor - other)};
   float sine, cosine;
   __sincosf(u * factor, &sine, &cosine);
   return {sine * other, cosine * other};
@@ -154,44 +179,69 @@ __device__ inline void apply_map(mma::C (&phi)[2][2], const float (&factor)[2],
   for (int i = 0; i < 8; ++i) {
     float &first = phi[0][i / 4].part[i % 4], &second = phi[1][i / 4].part[i % 4];
     const float2 both = feature<kMap>(first, factor[i % 4 / 2], other[i % 4 / 2]);
-    const bool there = i / 4 * 8 + 2 * t + i % 2 < left;
-    first = there ? both.x : 0;
-    second = there ? both.y : 0;
+    first = both.x;
+    second = both.y;
+  }
+  if (left >= 16) return;
+#pragma unroll
+  for (int i = 0; i < 8; ++i)
+    if (i / 4 * 8 + 2 * t + i % 2 >= left)
+      phi[0][i / 4].part[i % 4] = phi[1][i / 4].part[i % 4] = 0;
+}
+
+// The largest projections of 16 tokens so far, or their sizes, of which this thread has met some
+// columns.
+__device__ inline void take_largest(float (&most)[2], const mma::C (&u)[2], int left,
+                                    bool sizes = false) {
+  const int t = static_cast<int>(threadIdx.x) % 4;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    if (left < 16 && i / 4 * 8 + 2 * t + i % 2 >= left) continue;
+    const float one = u[i / 4].part[i % 4];
+    most[i % 4 / 2] = fmaxf(most[i % 4 / 2], sizes ? fabsf(one) : one);
   }
 }
 
-// From the gradient of f u to that of x: 16 rows, which take the place of x. `sums`: of the
-// gradient over the projections.
-template <RandomMap kMap>
-__device__ inline void put_gradient(Number* x, const mma::C (&du)[kDepth / 8],
-                                    const float (&sums)[2], bool queries, const float* sigmas,
-                                    const TokenNumbers& tokens, int row,
-                                    float (&dsigma)[kDepth / 8][2]) {
+// Of the exponential map: from the gradient of f u to that of x, 16 rows. `sums`: of the gradient
+// over the projections. Of keys the offset has a gradient too, but not its peak; of queries it is
+// constant.
+__device__ inline void put_exponents(Number* to, const Number* x, const mma::C (&du)[kDepth / 8],
+                                     const float (&sums)[2], bool queries, float factor) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
+  const float each = queries ? 0 : factor * factor, along[2] = {each * sums[0], each * sums[1]};
+#pragma unroll
+  for (int i = 0; i < kDepth / 4; ++i) {
+    const int place = (g + i % 2 * 8) * kStride + i / 2 * 8 + 2 * t;
+    const float* slope = du[i / 2].part + i % 2 * 2;
+    const float2 was = mma::unpack<Number>(*reinterpret_cast<const uint32_t*>(x + place));
+    *reinterpret_cast<uint32_t*>(to + place) = mma::pack<Number>(
+        factor * slope[0] - along[i % 2] * was.x, factor * slope[1] - along[i % 2] * was.y);
+  }
+}
+// Of the trigonometric map: from the gradient of f u to that of x, 16 rows, which take the place of
+// x.
+__device__ inline void put_angles(Number* x, const mma::C (&du)[kDepth / 8], const float* sigmas,
+                                  const TokenNumbers& tokens, int row,
+                                  float (&dsigma)[kDepth / 8][2]) {
   const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
 #pragma unroll
   for (int low = 0; low < 2; ++low) {
     auto* line = x + (g + 8 * low) * kStride + 2 * t;
     const float factor = tokens.factor[row + g + 8 * low];
-    float along = 0;  // the part of x itself
-    if constexpr (kMap == RandomMap::exponential) {
-      // Of keys the offset has a gradient too, but not its peak; of queries it is constant.
-      if (!queries) along = factor * factor * sums[low];
-    } else {
-      // x f with f = 1 / (|x| + 1e-3) changes by f across x, and less along it.
-      float product = 0;
+    // x f with f = 1 / (|x| + 1e-3) changes by f across x, and less along it.
+    float product = 0, along = 0;
 #pragma unroll
-      for (int n = 0; n < kDepth / 8; ++n) {
-        const float2 was = mma::unpack<Number>(*reinterpret_cast<uint32_t*>(line + n * 8));
-        const float *sigma = sigmas + n * 8 + 2 * t, *slope = du[n].part + 2 * low;
-        product += was.x * sigma[0] * slope[0] + was.y * sigma[1] * slope[1];
-        dsigma[n][0] += factor * was.x * slope[0];
-        dsigma[n][1] += factor * was.y * slope[1];
-      }
-      product += __shfl_xor_sync(0xffffffffu, product, 1);
-      product += __shfl_xor_sync(0xffffffffu, product, 2);
-      const float length = tokens.length[row + g + 8 * low];
-      if (length > 0) along = factor * factor * product / length;
+    for (int n = 0; n < kDepth / 8; ++n) {
+      const float2 was = mma::unpack<Number>(*reinterpret_cast<uint32_t*>(line + n * 8));
+      const float *sigma = sigmas + n * 8 + 2 * t, *slope = du[n].part + 2 * low;
+      product += was.x * sigma[0] * slope[0] + was.y * sigma[1] * slope[1];
+      dsigma[n][0] += factor * was.x * slope[0];
+      dsigma[n][1] += factor * was.y * slope[1];
     }
+    product += __shfl_xor_sync(0xffffffffu, product, 1);
+    product += __shfl_xor_sync(0xffffffffu, product, 2);
+    const float length = tokens.length[row + g + 8 * low];
+    if (length > 0) along = factor * factor * product / length;
 #pragma unroll
     for (int n = 0; n < kDepth / 8; ++n) {
       auto* place = reinterpret_cast<uint32_t*>(line + n * 8);
@@ -201,6 +251,49 @@ __device__ inline void put_gradient(Number* x, const mma::C (&du)[kDepth / 8],
                                  factor * sigma[1] * slope[1] - along * was.y);
     }
   }
+}
+
+// Rows of 16 queries in float32, of which `left` are there: what they read, by the factors of the
+// rows g and g + 8. The backward pass wants more digits than the output has.
+__device__ inline void put_exact(float* exact, const mma::C (&values)[kDepth / 8],
+                                 const float (&factor)[2], int64_t left) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
+#pragma unroll
+  for (int low = 0; low < 2; ++low) {
+    if (g + 8 * low >= left) continue;
+    float* row = exact + (g + 8 * low) * kDepth + 2 * t;
+#pragma unroll
+    for (int n = 0; n < kDepth / 8; ++n)
+      *reinterpret_cast<float2*>(row + n * 8) = {values[n].part[2 * low] * factor[low],
+                                                 values[n].part[2 * low + 1] * factor[low]};
+  }
+}
+// The columns of 16 queries, dlog_sum / d - out . y, or 0 where d does not depend on the weights:
+// in shared memory, and of those that are there in `all`. Without dlog_sum that is 0.
+__device__ inline void put_columns(float* column, float* all, const float* exact,
+                                   const float* inverse, const Number* y, int64_t left,
+                                   const float* dlog_sum = nullptr) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
+#pragma unroll
+  for (int low = 0; low < 2; ++low) {
+    const int row = g + 8 * low;
+    const bool there = row < left, divided = there && inverse[row] > 0;
+    float sum = 0;
+    if (divided)
+#pragma unroll
+      for (int d = 2 * t; d < kDepth; d += 8) {
+        const float2 out = *reinterpret_cast<const float2*>(exact + row * kDepth + d),
+                     slope = mma::unpack<Number>(
+                         *reinterpret_cast<const uint32_t*>(y + row * kStride + d));
+        sum -= out.x * slope.x + out.y * slope.y;
+      }
+    sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+    sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+    if (divided && dlog_sum) sum += dlog_sum[row] * inverse[row];
+    if (t == 0) column[row] = sum;
+    if (t == 0 && there) all[row] = sum;
+  }
+  __syncwarp();
 }
 
 // Sums over tokens, which each thread has of its columns, over the warps: out [D].

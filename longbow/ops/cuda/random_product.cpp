@@ -8,7 +8,10 @@
 
 #include <utility>
 
+#include "longbow/kernels/causal_exponential.h"
 #include "longbow/ops/cuda/by_head.h"
+#include "longbow/ops/cuda/causal_exponential.h"
+#include "longbow/ops/cuda/random_sides.h"
 #include "longbow/ops/head_rows.h"
 #include "longbow/ops/random_product_task.h"
 
@@ -25,7 +28,7 @@ int64_t peaks_span(const Tensor& x) {
   return kernels::feature_span(x.size(2), x.size(0) * x.size(1), 4);
 }
 int64_t sums_span(const Tensor& x, const kernels::RandomShape& shape) {
-  const int64_t rows = shape.sets == 1 ? 128 : 64;  // of a block
+  const int64_t rows = shape.sets == 1 ? 160 : 64;  // of a block
   return kernels::feature_span(x.size(2),
                                x.size(0) * x.size(1) * ((shape.projections + rows - 1) / rows), 2);
 }
@@ -42,11 +45,12 @@ constexpr int64_t kCausalSpan = 128;
 // What the backward pass needs, one behind the other in one tensor.
 struct Kept {
   Tensor all;
-  int64_t sums, inverse, offset, peaks;  // where each begins
+  int64_t sums, exact, inverse, offset, peaks;  // where each begins
 
   Kept(const Tensor& q, const Tensor& k, const kernels::RandomShape& shape, bool causal)
       : sums(0),
-        inverse(q.size(0) * q.size(1) * shape.size() * (causal ? spans_of(k, kCausalSpan) : 1)),
+        exact(q.size(0) * q.size(1) * shape.size() * (causal ? spans_of(k, kCausalSpan) : 1)),
+        inverse(exact + (causal ? q.size(0) * q.size(1) * q.size(2) * shape.depth : 0)),
         offset(inverse + q.size(0) * q.size(1) * q.size(2)),
         peaks(offset + (shape.sets == 1 ? offset - inverse : 0)) {
     const int64_t end =
@@ -67,53 +71,10 @@ struct Kept {
   int64_t size_;
 };
 
-// The options as the kernels read them; it holds what their addresses point to.
-struct Sides {
-  RandomProduct how;
-  kernels::RandomShape shape;
-  Tensor keep, back, sigma, omega, least;
+// What the passes over queries and keys are told.
+struct Sides : RandomSides {
+  using RandomSides::RandomSides;
 
-  Sides(const Tensor& q, const Tensor& v, const RandomProduct& given)
-      : how(given),
-        // Under a causal mask there are always 64 projections.
-        shape(kernels::random_shape(given.map, given.causal ? 64 : given.omega.size(1), q.size(3),
-                                    v.size(3))),
-        keep(given.keep.defined() ? given.keep.contiguous() : Tensor()),
-        least(given.least.defined() ? given.least.to(at::kFloat).contiguous() : Tensor()) {
-    const auto filled = [&](const Tensor& matrix) {
-      return at::constant_pad_nd(
-                 matrix, {0, shape.depth - matrix.size(2), 0, shape.projections - matrix.size(1)})
-          .to(at::kBFloat16)
-          .contiguous();
-    };
-    if (how.map == RandomMap::exponential) {
-      omega = filled(how.omega);
-      return;
-    }
-    const auto matrix = how.omega.expand({q.size(1), -1, -1});
-    const auto factors = how.sigma.defined()
-                             ? how.sigma.to(at::kFloat)
-                             : at::ones({q.size(1), q.size(3)}, q.options().dtype(at::kFloat));
-    back = filled(matrix);
-    omega = filled(matrix.to(at::kFloat) * factors.unsqueeze(1));
-    sigma = at::constant_pad_nd(factors, {0, shape.depth - factors.size(1)}).contiguous();
-  }
-
-  kernels::RandomFeatures features(const Tensor& x) const {
-    return {.x = by_head(x),
-            .tokens = x.size(2),
-            .width = x.size(3),
-            .projections = how.omega.size(1),
-            .map = how.map,
-            .omega = omega.const_data_ptr(),
-            .omega_head = omega.size(0) > 1 ? omega.stride(0) : 0,
-            .factor = static_cast<float>(how.scale),
-            .scale = static_cast<float>(how.scale),
-            .offset = nullptr,
-            .peaks = nullptr,
-            .peak_spans = 0,
-            .keep = nullptr};
-  }
   kernels::RandomFeatures queries(const Tensor& q, const Kept& kept) const {
     auto x = features(q);
     if (how.map == RandomMap::exponential) x.offset = kept.at(kept.offset);
@@ -152,7 +113,8 @@ void sum_up(const kernels::RandomShape& shape, const kernels::RandomFeatures& x,
                              .batch = batch,
                              .heads = heads,
                              .depth = value.size(3),
-                             .span = span},
+                             .span = span,
+                             .rounded = false},
                             stream);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
   if (all && spans == 1) return;
@@ -175,6 +137,7 @@ kernels::CausalRandom causal_task(const Sides& sides, const Tensor& q, const Ten
           .sums = kept.at(kept.sums),
           .inverse = kept.at(kept.inverse),
           .column = nullptr,
+          .exact = kept.at(kept.exact),
           .batch = q.size(0),
           .heads = q.size(1),
           .depth = v.size(3),
@@ -187,11 +150,17 @@ Tensor least_of_all(const Sides& sides, const Tensor& q) {
              : at::full({q.size(0), q.size(2)}, kLeastWeights, q.options().dtype(at::kFloat));
 }
 
+bool fits(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& omega, int64_t number,
+          bool causal) {
+  const auto map = static_cast<RandomMap>(number);
+  return has_random_kernel(q, k, v, map, omega.size(1), causal) &&
+         (!causal || map != RandomMap::exponential || kernels::causal_exponential_fits());
+}
+
 RandomForward forward(const Tensor& given_q, const Tensor& given_k, const Tensor& given_v,
                       const Tensor& omega, const Maybe& sigma, const Maybe& keep,
                       const Maybe& least, int64_t map, bool causal, double scale) {
-  if (!has_random_kernel(given_q, given_k, given_v, static_cast<RandomMap>(map), omega.size(1),
-                         causal))
+  if (!fits(given_q, given_k, given_v, omega, map, causal))
     return random_product_by_aten(given_q, given_k, given_v, omega, sigma, keep, least, map, causal,
                                   scale);
   const c10::cuda::CUDAGuard guard(given_q.device());
@@ -200,6 +169,9 @@ RandomForward forward(const Tensor& given_q, const Tensor& given_k, const Tensor
   const auto q = readable_by_head(given_q), k = readable_by_head(given_k),
              v = readable_by_head(given_v);
   const Sides sides(q, v, how);
+  auto out = empty_by_head(q, v.size(3));
+  if (causal && how.map == RandomMap::exponential)
+    return {out, causal_exponential(q, k, v, sides, out, nullptr)};
   const auto kept = Kept(q, k, sides.shape, causal).allocated(q);
   const auto stream = c10::cuda::getCurrentCUDAStream().stream();
   const auto keys = sides.keys(k, kept);
@@ -217,7 +189,6 @@ RandomForward forward(const Tensor& given_q, const Tensor& given_k, const Tensor
   }
   sum_up(sides.shape, keys, v, nullptr, nullptr, kept.at(kept.sums),
          causal ? kernels::FoldOrder::before : kernels::FoldOrder::all);
-  auto out = empty_by_head(q, v.size(3));
   if (causal) {
     const auto each = least_of_all(sides, q);
     kernels::causal_random_read_cuda({.features = causal_task(sides, q, k, v, kept),
@@ -302,8 +273,7 @@ RandomBackward backward(const Tensor& given_g, const Tensor& given_q, const Tens
                         const Tensor& given_v, const Tensor& omega, const Maybe& sigma,
                         const Maybe& keep, const Maybe& least, const Tensor& given_kept,
                         int64_t map, bool causal, double scale) {
-  if (!has_random_kernel(given_q, given_k, given_v, static_cast<RandomMap>(map), omega.size(1),
-                         causal))
+  if (!fits(given_q, given_k, given_v, omega, map, causal))
     return random_product_backward_by_aten(given_g, given_q, given_k, given_v, omega, sigma, keep,
                                            least, given_kept, map, causal, scale);
   const c10::cuda::CUDAGuard guard(given_q.device());
@@ -311,6 +281,11 @@ RandomBackward backward(const Tensor& given_g, const Tensor& given_q, const Tens
   const auto g = readable_by_head(given_g), q = readable_by_head(given_q),
              k = readable_by_head(given_k), v = readable_by_head(given_v);
   const Sides sides(q, v, how);
+  if (causal && how.map == RandomMap::exponential) {
+    const auto gradients = empty_beside(q, k, v);
+    causal_exponential_backward(g, nullptr, q, k, v, sides, given_kept, gradients);
+    return {gradients.q, gradients.k, gradients.v, at::empty({0}, q.options())};
+  }
   const auto kept = Kept(q, k, sides.shape, causal).given(given_kept);
   if (causal) return backward_of_causal(g, q, k, v, sides, kept);
   const bool has_sigma = how.map == RandomMap::trigonometric;
