@@ -99,12 +99,13 @@ class Performer : public AttentionImpl {
   Tensor attend(const Heads& heads, Context& context) override {
     const bool causal = context.mask.causal;
     if (const auto& c = config_;
-        exponential() && !causal && c.eps_in_features + c.eps_sums + c.eps_denominator == 0 &&
-        has_random_kernel(heads.q, heads.k, heads.v, RandomMap::exponential, features_, false))
+        exponential() && c.eps_in_features + c.eps_sums + c.eps_denominator == 0 &&
+        has_random_kernel(heads.q, heads.k, heads.v, RandomMap::exponential, features_, causal))
       return random_product(heads.q, heads.k, heads.v,
                             {.omega = mirrored_ ? at::cat({**omega_, -**omega_}, 1) : **omega_,
                              .scale = std::pow(static_cast<double>(heads.q.size(3)), -0.25),
-                             .keep = context.mask.keep});
+                             .keep = context.mask.keep,
+                             .causal = causal});
     if (!by_logarithms(causal)) {
       const auto q = narrowed(query_features(heads.q), heads.q),
                  k = narrowed(key_features(heads.k, context), heads.k);

@@ -7,8 +7,10 @@
 #include <optional>
 #include <tuple>
 
+#include "longbow/kernels/exponential_features.h"
 #include "longbow/kernels/exponential_rows.h"
 #include "longbow/ops/differentiable.h"
+#include "longbow/ops/gradient.h"
 #include "longbow/ops/head_parts.h"
 #include "longbow/ops/head_rows.h"
 
@@ -101,6 +103,15 @@ Tensor backward_on_cpu(const Tensor& given_dphi, const Tensor& given, const Tens
   return dx;
 }
 
+Two call(const Tensor& x, const Tensor& omega, bool mirrored, double scale, const Tensor& keep,
+         Peak peak) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("longbow::exponential_features", "")
+                             .typed<decltype(on_cpu)>();
+  return op.call(x, omega, mirrored, scale, keep.defined() ? Maybe(keep) : Maybe(),
+                 peak == Peak::head);
+}
+
 struct Gradient : Differentiable {
   Gradient(const Tensor& matrix, bool twice, double factor, const Tensor& kept, Peak which)
       : omega(matrix), mirrored(twice), scale(factor), keep(kept), peak(which) {}
@@ -111,12 +122,8 @@ struct Gradient : Differentiable {
   const Peak peak;
 
   TensorVector forward(const TensorVector& inputs) override {
-    static const auto op = c10::Dispatcher::singleton()
-                               .findSchemaOrThrow("longbow::exponential_features", "")
-                               .typed<decltype(on_cpu)>();
     const at::AutoDispatchBelowADInplaceOrView below;
-    const auto [phi, found] = op.call(inputs[0], omega, mirrored, scale,
-                                      keep.defined() ? Maybe(keep) : Maybe(), peak == Peak::head);
+    const auto [phi, found] = call(inputs[0], omega, mirrored, scale, keep, peak);
     save({inputs[0], phi});
     no_gradient_of({found});
     return {phi, found};
@@ -148,13 +155,25 @@ TORCH_LIBRARY_IMPL(longbow, CPU, m) {
 
 ExponentialFeatures exponential_features(const Tensor& x, const Tensor& omega, double scale,
                                          const Tensor& keep, Peak peak, bool mirrored) {
-  TORCH_CHECK(x.is_cpu() && x.dim() == 4 && omega.dim() == 3 && omega.size(2) == x.size(3) &&
+  TORCH_CHECK(x.dim() == 4 && omega.dim() == 3 && omega.size(2) == x.size(3) &&
                   (omega.size(0) == 1 || omega.size(0) == x.size(1)) &&
-                  (x.scalar_type() == at::kFloat || x.scalar_type() == at::kDouble),
+                  has_exponential_kernel(x, peak),
               "exponential_features: x is ", x.sizes(), " ", x.scalar_type(), " on ", x.device(),
               ", omega ", omega.sizes());
+  if (x.is_cuda()) {
+    const auto [phi, found] = call(x, omega, mirrored, scale, keep, peak);
+    return {phi, found};
+  }
   const auto found = applied<Gradient>({x}, omega, mirrored, scale, keep, peak);
   return {found[0], found[1]};
+}
+
+bool has_exponential_kernel(const Tensor& x, Peak peak) {
+  const auto type = x.scalar_type();
+  if (x.is_cpu()) return type == at::kFloat || type == at::kDouble;
+  return x.is_cuda() && peak == Peak::token && (type == at::kFloat || type == at::kBFloat16) &&
+         x.dim() == 4 && x.numel() > 0 && x.size(3) <= kernels::kMostExponentialWidth &&
+         !wants_gradient(x);
 }
 
 }  // namespace longbow

@@ -1,8 +1,8 @@
 // A block owns 64 tokens of a span, a warp 16 of them. What lies outside of the span it reads from
 // sums; the tokens of the span that it may see it meets 64 at a time, with the weights of the pairs
 // in registers.
+#include "longbow/kernels/cuda/causal_features.h"
 #include "longbow/kernels/cuda/causal_tiles.h"
-#include "longbow/kernels/cuda/feature_stage.h"
 
 namespace longbow::kernels {
 namespace {
@@ -122,37 +122,6 @@ __global__ void __launch_bounds__(kReadThreads, kBlocks<R, D, kTurned>) read(Cau
                 place.span_end);
 }
 
-// From dphi to the gradient of x, which takes the place of x: 16 rows.
-template <int R, bool kTurned>
-__device__ void put_gradient(Number* x, const mma::C (&dphi)[R / 8], FeatureMap map,
-                             const float2* turn) {
-  constexpr int X = kTurned ? R / 2 : R;
-  const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
-  const float2 turns[2] = {turn[g], turn[g + 8]};
-#pragma unroll
-  for (int n = 0; n < X / 8; ++n) {
-    uint32_t* place[2];  // upper and lower row
-    float slopes[4];
-#pragma unroll
-    for (int low = 0; low < 2; ++low) {
-      place[low] = reinterpret_cast<uint32_t*>(x + (g + 8 * low) * padded(X) + n * 8 + 2 * t);
-      const float2 was = mma::unpack<Number>(*place[low]);
-      slopes[2 * low] = was.x;
-      slopes[2 * low + 1] = was.y;
-    }
-    apply_slope(map, slopes);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      float dx = dphi[n].part[i] * turns[i / 2].x;
-      if constexpr (kTurned) dx += dphi[X / 8 + n].part[i] * turns[i / 2].y;
-      slopes[i] *= dx;
-    }
-#pragma unroll
-    for (int low = 0; low < 2; ++low)
-      *place[low] = mma::pack<Number>(slopes[2 * low], slopes[2 * low + 1]);
-  }
-}
-
 template <int R, int D, bool kTurned>
 __global__ void __launch_bounds__(kReadThreads, kBlocks<R, D, kTurned>)
     gradient(CausalGradient given) {
@@ -240,7 +209,8 @@ __global__ void __launch_bounds__(kReadThreads, kBlocks<R, D, kTurned>)
     if (first == place.first) mask_pairs(pairs, true);
     times_pairs<D, false>(dy, pairs, memory.other_y);
   }
-  put_gradient<R, kTurned>(own_x, dphi, task.x.map, memory.turn + warp * 16);
+  const float2 turns[2] = {memory.turn[warp * 16 + g], memory.turn[warp * 16 + g + 8]};
+  put_slopes<R, kTurned>(own_x, dphi, task.x.map, turns);
   write_rows<Tiles::kWidth>(own_x, rows_of(given.dx, place.b, place.h), here, place.span_end,
                             task.x.width);
   if (queries) return;
@@ -261,8 +231,6 @@ void with_shape(const CausalFeatures& task, const F& body) {
   else if (task.shape.depth == 32)
     task.x.turns ? body.template operator()<64, 32, true>()
                  : body.template operator()<32, 32, false>();
-  else if (task.shape.features == 64)
-    body.template operator()<64, 64, false>();
   else
     task.x.turns ? body.template operator()<128, 64, true>()
                  : body.template operator()<128, 64, false>();
@@ -271,6 +239,7 @@ void with_shape(const CausalFeatures& task, const F& body) {
 }  // namespace
 
 void causal_read_cuda(const CausalRead& task, void* stream) noexcept {
+  if (has_whole_spans(task.features)) return span_read_cuda(task, stream);
   with_shape(task.features, [&]<int R, int D, bool kTurned>() {
     launch(read<R, D, kTurned>, blocks_of(task.features), kReadThreads,
            Memory<R, D, kTurned>::kBytes, stream, task);
@@ -278,6 +247,7 @@ void causal_read_cuda(const CausalRead& task, void* stream) noexcept {
 }
 
 void causal_gradient_cuda(const CausalGradient& task, void* stream) noexcept {
+  if (has_whole_spans(task.features)) return span_gradient_cuda(task, stream);
   with_shape(task.features, [&]<int R, int D, bool kTurned>() {
     launch(gradient<R, D, kTurned>, blocks_of(task.features), kReadThreads,
            Memory<R, D, kTurned>::kBytes, stream, task);

@@ -93,8 +93,9 @@ __global__ void __launch_bounds__(32 * kSumWarps<R>, kSumBlocks<R, D>) form_sums
   }
 }
 
-// Span after span, so that the sum is the same every time.
+// Span after span, so that the sum is the same every time; some are read ahead.
 __global__ void fold(FeatureFold task) {
+  constexpr int kAhead = 8;
   const int64_t size = task.size / 4, all = task.groups * size;
   for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < all;
        i += int64_t{gridDim.x} * blockDim.x) {
@@ -102,11 +103,20 @@ __global__ void fold(FeatureFold task) {
     const auto* from = reinterpret_cast<const float4*>(task.from) + first;
     auto* each = reinterpret_cast<float4*>(task.to) + first;
     float4 sum = {0, 0, 0, 0};
-    for (int64_t n = 0; n < task.spans; ++n) {
-      const int64_t span = task.order == FoldOrder::after ? task.spans - 1 - n : n;
-      const float4 next = from[span * size];
-      if (task.order != FoldOrder::all) each[span * size] = sum;
-      sum = {sum.x + next.x, sum.y + next.y, sum.z + next.z, sum.w + next.w};
+    const auto place = [&](int64_t n) {
+      return (task.order == FoldOrder::after ? task.spans - 1 - n : n) * size;
+    };
+    for (int64_t begin = 0; begin < task.spans; begin += kAhead) {
+      float4 next[kAhead];
+#pragma unroll
+      for (int n = 0; n < kAhead; ++n)
+        if (begin + n < task.spans) next[n] = from[place(begin + n)];
+#pragma unroll
+      for (int n = 0; n < kAhead; ++n) {
+        if (begin + n >= task.spans) break;
+        if (task.order != FoldOrder::all) each[place(begin + n)] = sum;
+        sum = {sum.x + next[n].x, sum.y + next[n].y, sum.z + next[n].z, sum.w + next[n].w};
+      }
     }
     if (task.order == FoldOrder::all) reinterpret_cast<float4*>(task.to)[i] = sum;
   }

@@ -8,6 +8,7 @@
 
 #include "longbow/ops/causal_product.h"
 #include "longbow/ops/feature_product.h"
+#include "longbow/ops/feature_token.h"
 
 namespace longbow {
 namespace {
@@ -70,8 +71,13 @@ void open_feature_sums(State& state, const Heads& empty, int64_t features) {
 
 FeatureSums grow_feature_sums(const Tensor& q, const Tensor& k, const Tensor& v, State& state) {
   auto& sums = state.lane.at("sums");
-  const auto values = with_ones(v);
   const auto wide_q = q.to(wide(q)), wide_k = k.to(wide(k));
+  if (has_feature_token_kernel(wide_q, wide_k, v, sums)) {
+    const auto found = feature_token(wide_q, wide_k, v, sums, {}, {});
+    sums = found.sums;
+    return split(found.out);
+  }
+  const auto values = with_ones(v);
   return split(grown_causal_product(wide_q, wide_k, values, sums));
 }
 

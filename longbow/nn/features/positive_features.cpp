@@ -9,6 +9,7 @@
 
 #include "longbow/ops/decayed_product.h"
 #include "longbow/ops/exponential_features.h"
+#include "longbow/ops/feature_token.h"
 
 namespace longbow {
 namespace {
@@ -68,11 +69,11 @@ PositiveFeatures features_of_logs(const Tensor& logs, const Tensor& keep) {
 
 PositiveFeatures positive_features(const Tensor& x, const Tensor& omega, bool mirrored,
                                    const Tensor& keep) {
-  if (!x.is_cpu() || x.numel() == 0)
+  const auto y = x.is_cpu() ? x.to(wide(x)) : x;
+  if (!has_exponential_kernel(y, Peak::token) || x.numel() == 0)
     return features_of_logs(log_features(x, omega, mirrored), keep);
   const double quarter = std::pow(static_cast<double>(x.size(-1)), -0.25);
-  const auto [phi, peak] =
-      exponential_features(x.to(wide(x)), omega, quarter, keep, Peak::token, mirrored);
+  const auto [phi, peak] = exponential_features(y, omega, quarter, keep, Peak::token, mirrored);
   return {phi, peak - std::log(static_cast<double>(phi.size(-1))) / 2};
 }
 
@@ -104,8 +105,18 @@ void open_positive_sums(State& state, const Heads& empty, int64_t features) {
 
 PositiveSums grow_positive_sums(const PositiveFeatures& queries, const PositiveFeatures& keys,
                                 const Tensor& v, State& state) {
-  const auto [sums, key_peak] =
-      running(queries.phi, keys, v, state.lane.at("sums"), state.lane.at("peak"));
+  auto &all = state.lane.at("sums"), &peak = state.lane.at("peak");
+  if (has_feature_token_kernel(queries.phi, keys.phi, v, all)) {
+    const auto found = feature_token(queries.phi, keys.phi, v, all, keys.peak, peak);
+    all = found.sums;
+    peak = found.peak;
+    const int64_t d = v.size(3);
+    return {{found.out.narrow(3, 0, d), found.out.narrow(3, d, 1)},
+            queries.phi,
+            queries.peak,
+            peak.unsqueeze(-1).unsqueeze(-1)};
+  }
+  const auto [sums, key_peak] = running(queries.phi, keys, v, all, peak);
   return {sums, queries.phi, queries.peak, key_peak};
 }
 

@@ -31,7 +31,7 @@ struct PositiveFeatures {
   Tensor peak;  // [B, H, N, 1]
 };
 PositiveFeatures features_of_logs(const Tensor& logs, const Tensor& keep);
-// Those of log_features; on a CPU by a kernel.
+// Those of log_features; by a kernel on a CPU, and on a GPU where no gradient is wanted.
 PositiveFeatures positive_features(const Tensor& x, const Tensor& omega, bool mirrored,
                                    const Tensor& keep);
 
