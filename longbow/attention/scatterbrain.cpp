@@ -21,6 +21,9 @@
 #include "longbow/nn/softmax/softmax.h"
 #include "longbow/ops/block_product.h"
 #include "longbow/ops/exponential_features.h"
+#include "longbow/ops/random_past.h"
+#include "longbow/ops/random_product.h"
+#include "longbow/ops/random_window.h"
 
 namespace longbow {
 namespace {
@@ -87,7 +90,16 @@ class Scatterbrain : public AttentionImpl {
   }
 
   Tensor attend(const Heads& heads, Context& context) override {
-    if (!hashes_ && config_.window > 0 && heads.q.is_cpu()) return by_windows(heads, context);
+    if (!hashes_ && config_.window > 0) {
+      if (heads.q.is_cpu()) return by_windows(heads, context);
+      const bool causal = context.mask.causal;
+      if (const auto how = window_on_chip(context);
+          !drops() && has_random_window_kernel(heads.q, heads.k, heads.v, how))
+        return random_window(heads.q, heads.k, heads.v, how);
+      if (causal &&
+          has_random_kernel(heads.q, heads.k, heads.v, RandomMap::exponential, features_, true))
+        return past_and_window(heads, context);
+    }
     const auto found = features_of(heads.k, context.mask.keep);
     const auto far = positive_sums(features_of(heads.q, {}), found, heads.v, context.mask.causal);
     const auto queries = side_by_side(heads, far), keys = side_by_side(heads, found);
@@ -131,6 +143,29 @@ class Scatterbrain : public AttentionImpl {
     const auto rows = side_by_side(heads, found);
     return {heads.q, rows, rows.narrow(-1, 0, 0), heads.x, heads.source};
   }
+
+  // Of keys before the window and those in it, each part with the logarithm of its weights' sum.
+  Tensor past_and_window(const Heads& heads, Context& context) const {
+    const auto far = random_past(heads.q, heads.k, heads.v, features_on_chip(context), back() + 1);
+    const auto near =
+        read_window(heads, back(), 0, {config_.dropout, is_training(), path_}, context, scale_);
+    return join_softmax({near.mean, near.log_sum}, far).out;
+  }
+  RandomProduct features_on_chip(const Context& context) const {
+    return {.omega = mirrored_ ? at::cat({*omega_, -*omega_}, 1) : *omega_,
+            .scale = std::sqrt(scale_),
+            .keep = context.mask.keep};
+  }
+  RandomWindow window_on_chip(const Context& context) const {
+    return {.omega = *omega_,
+            .mirrored = mirrored_,
+            .scale = std::sqrt(scale_),
+            .keep = context.mask.keep,
+            .back = back(),
+            .ahead = ahead(context.mask.causal),
+            .causal = context.mask.causal};
+  }
+  bool drops() const { return config_.dropout > 0 && is_training(); }
 
   // Where kernels read windows, the exact weights of one are a softmax with the logarithm of its
   // sum.
