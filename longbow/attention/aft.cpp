@@ -14,6 +14,7 @@
 #include "longbow/nn/contract/linear.h"
 #include "longbow/nn/softmax/softmax.h"
 #include "longbow/ops/channel_mean.h"
+#include "longbow/ops/running_mean.h"
 
 namespace longbow {
 namespace {
@@ -94,6 +95,12 @@ class Aft : public MixerImpl {
       const auto rows = project_together(x, {query_.get(), key_.get(), value_.get()});
       const auto mean = channel_mean(rows[1], rows[2], mask.keep).unsqueeze(1);
       return (*output_)(rows[0].sigmoid() * mean.to(x.scalar_type()));
+    }
+    const bool even = inner_ % 2 == 0;  // which the kernel's channels are
+    if (config_.form == Form::simple && !context.memory.defined() && even &&
+        has_running_kernel(x)) {
+      const auto rows = project_together(x, {query_.get(), key_.get(), value_.get()});
+      return (*output_)(running_mean(rows[0], rows[1], rows[2], mask.keep));
     }
     const auto& source = context.memory.defined() ? context.memory : x;
     const auto k = keys(source, context.mask.keep), v = values(source);
