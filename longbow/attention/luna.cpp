@@ -161,18 +161,43 @@ class Luna : public MixerImpl {
   // the model, as its packed tokens do.
   Tensor running(const Tensor& x, const Tensor& source, const Tensor& p, const Tensor& seen,
                  Context& context, State* state) const {
-    const auto type = wide(x);
+    const auto of = projected(x, source);
+    const auto keys = split_heads(of.k, heads_);
+    const auto type = slot_type(keys, keys, config_.length, state);
     const auto by_head = [&](const Tensor& t) { return split_heads(t, heads_).to(type); };
-    const auto tokens = context.memory.defined() ? (*pack_value_)(source) : source;
-    const auto q = by_head(scaled((*query_)(x), heads_)), k = by_head((*key_)(tokens)),
-               v = config_.tied ? k : by_head((*value_)(tokens));
+    const auto q = by_head(of.q), k = keys.to(type), v = config_.tied ? k : by_head(of.v);
     const auto slots = by_head(scaled((*pack_query_)(p), heads_));  // [B or 1, H, R, C / H]
-    const auto w = without_padding(
-        psi(by_head((*pack_key_)(source)).matmul(slots.transpose(-2, -1))), context.mask.keep);
+    const auto w = without_padding(psi(products(by_head(of.pack_key), slots)), context.mask.keep);
     const auto y = read_slots({.q = q, .k = k, .v = v},
-                              {.weights = w, .divisor = (seen + 1).unsqueeze(1).unsqueeze(-1)},
+                              {.weights = w,
+                               .divisor = (seen + 1).to(wide(x)).unsqueeze(1).unsqueeze(-1),
+                               .scale = 1 / std::sqrt(static_cast<double>(q.size(3)))},
                               {config_.dropout, is_training(), path_}, context, state);
     return (*output_)(merge_heads(y).to(x.scalar_type()));
+  }
+
+  struct Projected {
+    Tensor q, k, v, pack_key;  // [B, N or M, C]
+  };
+  Projected projected(const Tensor& x, const Tensor& source) const {
+    if (!source.is_same(x)) {
+      const auto tokens = (*pack_value_)(source);
+      return {(*query_)(x), (*key_)(tokens), (*value_)(tokens), (*pack_key_)(source)};
+    }
+    std::vector<const Linear*> layers = {query_.get(), key_.get(), pack_key_.get()};
+    if (!config_.tied) layers.push_back(value_.get());
+    const auto rows = project_together(x, layers);
+    return {rows[0], rows[1], config_.tied ? rows[1] : rows[3], rows[2]};
+  }
+
+  // Of tokens [B, H, M, D] and slots [B or 1, H, R, D]: [B, H, M, R]. One matrix for each head,
+  // where all sequences have the same slots, needs no copy of the tokens.
+  static Tensor products(const Tensor& tokens, const Tensor& slots) {
+    if (slots.size(0) > 1) return tokens.matmul(slots.transpose(-2, -1));
+    const auto all = tokens.transpose(0, 1).flatten(1, 2);  // [H, B M, D]
+    return all.bmm(slots.squeeze(0).transpose(-2, -1))
+        .unflatten(1, {tokens.size(0), -1})
+        .transpose(0, 1);
   }
 
   Tensor psi(const Tensor& x) const {

@@ -4,6 +4,8 @@
 
 #include <limits>
 
+#include "longbow/ops/differentiable.h"
+
 namespace longbow {
 namespace {
 
@@ -22,20 +24,35 @@ Tensor filters(const Tensor& weight) {
   return weight.dim() == 3 ? weight.unsqueeze(0) : weight;
 }
 
+// w x for w [R, M], x [M, D] of a long sequence. The sum is cut up, because with its small result
+// it would keep few multiprocessors busy; its gradients are not, which have large ones.
+struct LongSum : Differentiable {
+  static constexpr int64_t kParts = 64, kLong = 32768;
+
+  TensorVector forward(const TensorVector& inputs) override {
+    const auto &w = inputs[0], &x = inputs[1];
+    save(inputs);
+    return {w.unflatten(1, {kParts, -1})
+                .transpose(0, 1)
+                .bmm(x.reshape({kParts, -1, x.size(1)}))
+                .sum(0)};
+  }
+  TensorVector backward(const TensorVector& gradients) override {
+    const auto& g = gradients[0];
+    const auto kept = saved();
+    return {wants_gradient_of(0) ? g.mm(kept[1].t()) : Tensor(),
+            wants_gradient_of(1) ? kept[0].t().mm(g) : Tensor()};
+  }
+};
+
 // w x for w [R, M] or one a head, x [B, H, M, D]. On a GPU matmul would fold a batch into w, which
-// transposes its gradients; and a long sum with a small result is cut up, because it would keep few
-// multiprocessors busy.
+// transposes its gradients.
 Tensor weighed(const Tensor& w, const Tensor& x) {
-  constexpr int64_t kParts = 64, kLong = 32768;
   const int64_t m = x.size(2);
   if (!x.is_cuda() || w.dim() != 2 || x.size(1) > 1) return w.matmul(x);
-  if (x.size(0) > 1 || m < kLong || m % kParts != 0)
+  if (x.size(0) > 1 || m < LongSum::kLong || m % LongSum::kParts != 0)
     return w.expand({x.size(0), -1, -1}).bmm(x.squeeze(1)).unsqueeze(1);
-  return w.unflatten(1, {kParts, -1})
-      .transpose(0, 1)
-      .bmm(x.reshape({kParts, m / kParts, x.size(3)}))
-      .sum(0)
-      .view({1, 1, w.size(0), x.size(3)});
+  return applied<LongSum>({w, x.flatten(0, 2)})[0].view({1, 1, w.size(0), x.size(3)});
 }
 
 // One filter for all heads is expanded, so that the heads stay a dimension of the batch.
@@ -116,8 +133,9 @@ Tensor LengthProjection::with_bias(const Tensor& filled, const Tensor& keep) con
 
 LengthProjection::Growth LengthProjection::growth(const Tensor& rows, const Tensor& positions,
                                                   const Tensor& keep, const Tensor& past_sums,
-                                                  const Tensor& past_mass, bool weigh) const {
-  const auto real = rows.to(wide(rows));
+                                                  const Tensor& past_mass, bool weigh,
+                                                  const std::optional<at::ScalarType>& type) const {
+  const auto real = rows.to(type.value_or(wide(rows)));
   const int64_t count = rows.size(2);
   auto weights = weights_at(positions, count, real.options());
   if (keep.defined()) weights = weights.masked_fill(padded_rows(keep), 0);
@@ -125,7 +143,7 @@ LengthProjection::Growth LengthProjection::growth(const Tensor& rows, const Tens
                   {}};
   if (bias.defined()) grown.sums.bias = slot_bias(keep).to(real.scalar_type());
   if (weigh || scale == LengthScale::mass) {
-    grown.mass = weights.abs().cumsum(2);
+    grown.mass = weights.abs().cumsum(2, wide(weights));
     if (past_mass.defined()) grown.mass = grown.mass + past_mass;
   }
   if (scale == LengthScale::mass) {
@@ -135,7 +153,7 @@ LengthProjection::Growth LengthProjection::growth(const Tensor& rows, const Tens
                       : keep.defined()
                           ? keep.cumsum(1)
                           : at::arange(1, count + 1, rows.options().dtype(at::kLong)).unsqueeze(0);
-    grown.sums.divisor = seen.clamp_min(1).unsqueeze(1).unsqueeze(-1).to(real.scalar_type());
+    grown.sums.divisor = seen.clamp_min(1).unsqueeze(1).unsqueeze(-1).to(wide(real));
   }
   return grown;
 }

@@ -6,6 +6,7 @@
 // max_pool takes the largest of a window instead, channel by channel. L is the longest sequence and
 // W = ceil(L / R) the window. Padded rows count nowhere.
 #include <array>
+#include <optional>
 #include <string_view>
 
 #include "longbow/nn/slots/slots.h"
@@ -48,14 +49,16 @@ struct LengthProjection {
   // least.
   Tensor mass(int64_t rows, const Tensor& keep, const at::TensorOptions& like) const;
 
-  // What the rows of one extension add, in float32 at least, with the mass after each of them
-  // (undefined unless the scale or `weigh` asks for it). Positions [B, T]; undefined = 0, 1, 2 …
+  // What the rows of one extension add, in `type` or else in float32 at least, with the mass after
+  // each of them (undefined unless the scale or `weigh` asks for it). Positions [B, T]; undefined =
+  // 0, 1, 2 …
   struct Growth {
     SlotRows sums;
     Tensor mass;  // [B or 1, H or 1, T, R]
   };
   Growth growth(const Tensor& rows, const Tensor& positions, const Tensor& keep,
-                const Tensor& past_sums, const Tensor& past_mass, bool weigh) const;
+                const Tensor& past_sums, const Tensor& past_mass, bool weigh,
+                const std::optional<at::ScalarType>& type = {}) const;
 
  private:
   Tensor slot_bias(const Tensor& keep) const;

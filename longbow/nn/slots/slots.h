@@ -8,14 +8,24 @@
 
 namespace longbow {
 
+// The type of the weights with which keys and values are written: bfloat16 where kernels add up
+// what such weights write, in float32, and otherwise float32 at least. `grows`: there is a state.
+at::ScalarType slot_type(const Tensor& k, const Tensor& v, int64_t slots, bool grows);
+
+// The sums of weights [B, H, M, R] up to each token, which a divisor may be: in their type, but
+// added up in float32 at least.
+Tensor running_sums(const Tensor& weights);
+
 // Keys or values, and how they are written.
 struct SlotRows {
   Tensor rows;           // [B, H, M, D]
-  Tensor weights;        // w [B or 1, H or 1, M, R], float32 at least, zero for padded tokens
+  Tensor weights;        // w [B or 1, H or 1, M, R], of slot_type, zero for padded tokens
   Tensor log_keep = {};  // ln f [B, H, M, R], zero for padded tokens; undefined = nothing fades
   Tensor divisor = {};   // n, broadcast to [B, H, M, R]; undefined = 1
+  double least = 0;      // n is at least this
   Tensor bias = {};      // b, broadcast to [B, H, R, D]; undefined = 0
   Tensor sums = {};      // [B, H, R, D] before the first of these tokens; undefined = none
+  double scale = 1;      // of keys: what the scores are multiplied by
 };
 
 struct SlotReading {
@@ -23,8 +33,8 @@ struct SlotReading {
   Tensor keys, values;  // the sums after the last token, where there were sums before
 };
 
-// q [B, H, N, D] is scaled already, and aligned with the keys at the end when N != M. `visible`,
-// broadcast to [B, H, M, R], are slots that may be read; undefined = all.
+// q [B, H, N, D] is scaled already, or by `keys`, and aligned with the keys at the end when N != M.
+// `visible`, broadcast to [B, H, M, R], are slots that may be read; undefined = all.
 SlotReading read_slots(const Tensor& q, const SlotRows& keys, const SlotRows& values,
                        const Tensor& visible, const Weighing& weighing, Context& context);
 
@@ -35,6 +45,9 @@ Tensor grown_slots(const SlotRows& written);
 struct Writing {
   Tensor weights;
   Tensor log_keep = {}, divisor = {}, visible = {};
+  double least = 0;   // of the divisor
+  double scale = 1;   // what the scores are multiplied by
+  Tensor again = {};  // weights for the values, with a gradient of their own; undefined = weights
 };
 // With a state the tokens are an extension, and what the lanes hold of the past is read and
 // updated.
