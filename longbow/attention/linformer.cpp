@@ -79,14 +79,17 @@ class Linformer : public ProjectedMixer {
                  ? read_folded(slots, x, context)
                  : merged(read(rotated(split(*query_, x), context), slots, x, context));
     }
-    const auto q = rotated(split(*query_, x), context) * scale_;
+    const auto [plain_q, plain_k, plain_v] = projected(x, source);
+    const auto q = rotated(plain_q, context);
     // Aligned at the end: queries before the first key see nothing.
-    const Heads heads = {at::constant_pad_nd(q, {0, 0, extra, 0}),
-                         rotated(split(*key_, source), context), split(*value_, source), x, source};
+    const auto padded = [&](const Tensor& t, int64_t rows) {
+      return rows == 0 ? t : at::constant_pad_nd(t, {0, 0, rows, 0});
+    };
+    const Heads heads = {padded(q, extra), rotated(plain_k, context), plain_v, x, source};
     const auto y = config_.causal_form == CausalForm::block_causal
-                       ? read_windows(heads, e_, f_, weighing(), context)
+                       ? read_windows(scaled(heads), e_, f_, weighing(), context)
                        : remember(heads, {}, nullptr, context);
-    return merged(at::constant_pad_nd(y, {0, 0, -extra, 0}));
+    return merged(padded(y, -extra));
   }
 
   void open(State& state, int64_t lanes, int64_t capacity, Context& context) override {
@@ -117,16 +120,23 @@ class Linformer : public ProjectedMixer {
       return merged(
           read(q, {lane.at("memory_keys"), lane.at("memory_values"), visible}, x, context));
     }
-    const Heads heads = {rotated(q, context) * scale_, rotated(split(*key_, x), context),
-                         split(*value_, x), x, x};
+    const Heads heads = {rotated(q, context), rotated(split(*key_, x), context), split(*value_, x),
+                         x, x};
     return merged(config_.causal_form == CausalForm::block_causal
-                      ? grow_windows(heads, e_, f_, weighing(), state, context)
+                      ? grow_windows(scaled(heads), e_, f_, weighing(), state, context)
                       : remember(heads, context.positions, &state, context));
   }
 
  private:
   Tensor split(const Linear& linear, const Tensor& x) const {
     return split_heads(linear(x), heads_);
+  }
+  std::array<Tensor, 3> projected(const Tensor& x, const Tensor& source) const {
+    if (!source.is_same(x))
+      return {split(*query_, x), split(*key_, source), split(*value_, source)};
+    const auto rows = project_together(x, {query_.get(), key_.get(), value_.get()});
+    return {split_heads(rows[0], heads_), split_heads(rows[1], heads_),
+            split_heads(rows[2], heads_)};
   }
   Weighing weighing() const { return {config_.dropout, is_training(), path_}; }
   bool hides() const { return config_.hide_unwritten || e_.pools(); }
@@ -153,13 +163,16 @@ class Linformer : public ProjectedMixer {
     return slots;
   }
 
-  // E X for all heads at once, and E 1: what each slot makes of a bias. [B, R, Cm], [B or 1, R, 1]
+  // E X for all heads at once, and E 1 where there is a bias: what each slot makes of it. [B, R,
+  // Cm], [B or 1, R, 1]
   struct Tokens {
     Tensor rows, ones;
   };
-  static Tokens packed_tokens(const LengthProjection& e, const Tensor& source, const Tensor& keep) {
+  Tokens packed_tokens(const LengthProjection& e, const Tensor& source, const Tensor& keep) const {
+    const auto rows = e(source.unsqueeze(1), keep).squeeze(1);
+    if (!key_->bias.defined() && !value_->bias.defined()) return {rows, {}};
     const auto one = at::ones({1, 1, source.size(1), 1}, source.options());
-    return {e(source.unsqueeze(1), keep).squeeze(1), e(one, keep).squeeze(1)};
+    return {rows, e(one, keep).squeeze(1)};
   }
   Tensor projected(const Tokens& tokens, const Linear& linear) const {
     const auto y = at::linear(tokens.rows, linear.weight);
@@ -207,6 +220,10 @@ class Linformer : public ProjectedMixer {
     return finished(read_in_pieces(x, folded, weighing(), context));
   }
 
+  Heads scaled(Heads heads) const {
+    heads.q = heads.q * scale_;
+    return heads;
+  }
   // Query t reads what was written up to t, after what the state holds.
   Tensor remember(const Heads& heads, const Tensor& positions, State* state, Context& context) {
     const auto past = [&](const std::string& name) {
@@ -214,12 +231,14 @@ class Linformer : public ProjectedMixer {
     };
     const auto growth = [&](const LengthProjection& p, const Tensor& rows,
                             const std::string& name) {
-      return p.growth(rows, positions, context.mask.keep, past(name), past(name + "_mass"),
-                      hides());
+      return p.growth(rows, positions, context.mask.keep, past(name), past(name + "_mass"), hides(),
+                      slot_type(heads.k, heads.v, e_.slots, state));
     };
     const auto keys = growth(e_, heads.k, "keys"), values = growth(f_, heads.v, "values");
-    const auto read = read_slots(heads.q, keys.sums, values.sums,
-                                 hides() ? keys.mass > 0 : Tensor(), weighing(), context);
+    auto key_rows = keys.sums;
+    key_rows.scale = scale_;
+    const auto read = read_slots(heads.q, key_rows, values.sums, hides() ? keys.mass > 0 : Tensor(),
+                                 weighing(), context);
     if (state) {
       state->lane["keys"] = read.keys;
       state->lane["values"] = read.values;

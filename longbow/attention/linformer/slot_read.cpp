@@ -10,6 +10,7 @@
 #include "longbow/core/seed.h"
 #include "longbow/ops/differentiable.h"
 #include "longbow/ops/group_softmax.h"
+#include "longbow/ops/slot_mixture.h"
 
 namespace longbow {
 namespace {
@@ -198,22 +199,40 @@ int64_t suitable_piece(const Tensor& x, int64_t row, bool kernel) {
   return std::clamp<int64_t>(weights / (row * x.size(0)), 16, std::max<int64_t>(x.size(1), 16));
 }
 
+// Whether kernels read all pieces at once: all tokens see the same slots.
+bool reads_at_once(const Tensor& x, const FixedSlots& slots, bool drops) {
+  return has_mixture_kernel(x, slots.keys, slots.values, drops) &&
+         (!slots.visible.defined() || slots.visible.size(2) == 1);
+}
+Tensor read_at_once(const Tensor& x, const FixedSlots& slots, const Tensor& values,
+                    const Drop& drop) {
+  auto bias = slot_bias(slots.keys, slots.bias, slots.visible);
+  if (bias.defined()) bias = bias.unsqueeze(1);
+  return slot_mixture(x.unsqueeze(1), slots.keys.unsqueeze(1), values.unsqueeze(1), bias, drop)
+      .squeeze(1);
+}
+
 }  // namespace
 
 Tensor read_in_pieces(const Tensor& x, const FixedSlots& slots, const Weighing& weighing,
                       const Context& context) {
+  const double rate = weighing.training ? weighing.dropout : 0;
+  const auto site = weighing.path + ".dropout";
+  const auto scaled = slots.values * (1 / (1 - rate));
+  if (reads_at_once(x, slots, rate > 0))
+    return read_at_once(x, slots, scaled,
+                        drop_of(weighing.dropout, weighing.training, context, site));
   Plan plan;
   plan.heads = slots.keys.size(1);
   const auto keys = slots.keys.flatten(1, 2);
   if (slots.visible.defined()) plan.hidden = slots.visible.logical_not().transpose(1, 2);
   plan.piece = slots.piece > 0 ? slots.piece
                                : suitable_piece(x, keys.size(1), KernelPiece::fits(x, keys, plan));
-  plan.dropout = weighing.training ? weighing.dropout : 0;
-  plan.site = weighing.path + ".dropout";
+  plan.dropout = rate;
+  plan.site = site;
   plan.random = context.random;
-  const auto values = slots.values.flatten(1, 2) * (1 / (1 - plan.dropout));
   const auto bias = slots.bias.defined() ? slots.bias.flatten(1, 2).unsqueeze(1) : Tensor();
-  return applied<SlotRead>({x, keys, bias, values}, std::move(plan))[0];
+  return applied<SlotRead>({x, keys, bias, scaled.flatten(1, 2)}, std::move(plan))[0];
 }
 
 }  // namespace longbow
