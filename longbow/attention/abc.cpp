@@ -14,6 +14,7 @@
 #include "longbow/nn/features/feature_attention.h"
 #include "longbow/nn/slots/slots.h"
 #include "longbow/ops/pack_softmax.h"
+#include "longbow/ops/running_weights.h"
 
 namespace longbow {
 namespace {
@@ -107,9 +108,9 @@ class Abc : public AttentionImpl {
   Weighing weighing() const { return {config_.dropout, is_training(), path_}; }
 
   Tensor written_and_read(const Heads& heads, Context& context, State* state) {
-    auto scaled = heads;
-    scaled.q = heads.q * scale_;
-    return read_slots(scaled, writing(heads, context, state), weighing(), context, state);
+    auto how = writing(heads, context, state);
+    how.scale = scale_;
+    return read_slots(heads, how, weighing(), context, state);
   }
 
   struct Slots {
@@ -142,6 +143,7 @@ class Abc : public AttentionImpl {
 
   Writing writing(const Heads& heads, const Context& context, State* state) const {
     const auto& keep = context.mask.keep;
+    const auto type = slot_type(heads.k, heads.v, config_.slots, state);
     auto* mass = state && config_.control != Control::gate ? &state->lane.at("mass") : nullptr;
     const auto running = [&](const Tensor& sums) {  // after the past, which becomes the last
       const auto all = mass ? sums + *mass : sums;
@@ -151,14 +153,26 @@ class Abc : public AttentionImpl {
     if (config_.control == Control::position) {
       const auto phi =
           without_padding(by_position(heads, state ? context.positions : Tensor()), keep);
-      return {.weights = phi,
+      return {.weights = phi.to(type),
               .visible = config_.hide_unwritten ? running(phi.abs().cumsum(2)) > 0 : Tensor()};
     }
-    const auto a = logits(heads, wide(heads.k));
     if (bounded()) {  // w = exp(a) and z_t, the sum of w up to t, which is never less than any w
-      const auto w = without_padding(a.exp(), keep);
-      return {.weights = w, .divisor = running(w.cumsum(2)).clamp_min(std::exp(-kSteepest - 1))};
+      const double least = std::exp(-kSteepest - 1);
+      const auto y = unclipped(heads);
+      if (!state && type == y.scalar_type() && has_running_weights_kernel(y)) {
+        const auto by_head = [&](const Tensor& t) {
+          return split_heads(t, own_heads()).expand({-1, heads_, -1, -1});
+        };
+        const auto all = running_weights(y, keep, config_.clip);
+        return {.weights = by_head(all.weights),
+                .divisor = by_head(all.sums),
+                .least = least,
+                .again = by_head(all.again)};
+      }
+      const auto w = without_padding(logits(heads, type).exp(), keep);
+      return {.weights = w, .divisor = running(running_sums(w)), .least = least};
     }
+    const auto a = logits(heads, wide(heads.k));
     const auto gate = config_.control == Control::gate ? a : gate_of(a, keep, mass);
     return {.weights = without_padding(at::sigmoid(-gate), keep),
             .log_keep = without_padding(at::log_sigmoid(gate), keep)};
@@ -180,10 +194,12 @@ class Abc : public AttentionImpl {
     return config_.control == Control::token && config_.clip > 0 && config_.clip <= kSteepest;
   }
 
+  int64_t own_heads() const { return config_.share_heads ? 1 : heads_; }
+  // a before it is clipped, heads beside each other: [B, M, H R].
+  Tensor unclipped(const Heads& heads) const { return at::linear(heads.source, control_, bias_); }
   // a: [B, H, M, R].
   Tensor logits(const Heads& heads, at::ScalarType type) const {
-    const auto y = at::linear(heads.source, control_, bias_);
-    const auto a = split_heads(y.to(type), config_.share_heads ? 1 : heads_);
+    const auto a = split_heads(unclipped(heads).to(type), own_heads());
     const auto cut = config_.clip > 0 ? a.clamp(-config_.clip, config_.clip) : a;
     return cut.expand({-1, heads_, -1, -1});
   }
