@@ -16,6 +16,7 @@
 #include "longbow/nn/features/feature_maps.h"
 #include "longbow/nn/softmax/band.h"
 #include "longbow/nn/softmax/blocks.h"
+#include "longbow/ops/blend.h"
 #include "longbow/ops/feature_product.h"
 
 namespace longbow {
@@ -78,9 +79,11 @@ class FMMformer : public AttentionImpl {
   }
 
   Tensor attend(const Heads& heads, Context& context) override {
-    const auto fields = far_fields(heads, context);
-    if (crossing_ || context.memory.defined()) return blended({}, fields, heads);
-    return blended(near_field(heads, context), fields, heads);
+    if (crossing_ || context.memory.defined())
+      return blended({}, far_fields(heads, context), heads);
+    const auto by_field = heads_for(heads, 2);
+    const auto near = near_field(by_field[0], context);
+    return blended(near, far_fields(by_field[1], context), heads);
   }
 
   // The sums of the far field, and a ring of the last `band` keys.
@@ -189,17 +192,16 @@ class FMMformer : public AttentionImpl {
 
   // w near + sum_l u_l far_l; without `near` the far fields alone.
   Tensor blended(const Tensor& near, const std::vector<Tensor>& far, const Heads& heads) const {
-    const auto as_weight = [&](const Tensor& x) {  // [H, D] -> [H, 1, D]
-      return x.to(far[0].scalar_type()).unsqueeze(-2);
-    };
-    const auto weights = far_weights().expand({rank_, -1, -1}).unbind(0);
-    Tensor y;
-    if (near.defined()) y = config_.blend == Blend::far ? near : as_weight(near_weight()) * near;
-    for (size_t l = 0; l < far.size(); ++l) {
-      const auto field = as_weight(weights[l]) * far[l];
-      y = y.defined() ? y + field : field;
-    }
-    return y.to(heads.v.scalar_type());
+    const auto type = far[0].scalar_type();
+    const std::vector<int64_t> each = {rank_, heads.q.size(1), heads.v.size(3)};
+    auto weights = far_weights().to(type).expand(each);
+    if (!near.defined()) return blend(far, weights).to(heads.v.scalar_type());
+    std::vector<Tensor> fields = {near.to(type)};
+    fields.insert(fields.end(), far.begin(), far.end());
+    const auto own =
+        config_.blend == Blend::far ? at::ones({}, weights.options()) : near_weight().to(type);
+    weights = at::cat({own.expand({1, each[1], each[2]}), weights});
+    return blend(fields, weights).to(heads.v.scalar_type());
   }
   Tensor near_weight() const {
     if (config_.blend == Blend::alpha) return alpha_;
