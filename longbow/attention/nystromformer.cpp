@@ -12,6 +12,7 @@
 #include "longbow/nn/softmax/softmax.h"
 #include "longbow/ops/head_filter.h"
 #include "longbow/ops/iterated_inverse.h"
+#include "longbow/ops/shared_heads.h"
 #include "longbow/ops/slot_softmax.h"
 
 namespace longbow {
@@ -104,20 +105,23 @@ class Nystromformer : public AttentionImpl {
     const auto& like = heads.q;
     const bool kernels = has_slot_kernel(like, heads.k.narrow(2, 0, r), heads.v.narrow(2, 0, r));
     const auto type = kernels ? like.scalar_type() : wide(like);
-    const auto q = heads.q.to(type), k = heads.k.to(type), v = heads.v.to(type);
+    const bool filters = conv_.defined() && !context.memory.defined();
+    const auto of = shared_heads({heads.q.to(type), heads.k.to(type), heads.v.to(type)},
+                                 {2, 2, filters ? 2 : 1});
+    const auto &q = of[0][0], &k = of[1][0], &v = of[2][0];
     const auto means = [&](const Tensor& rows) {  // by tokens, as gradients of the rows lie
       const double each = static_cast<double>(rows.size(2) / r);
       const auto sums = rows.transpose(1, 2).unflatten(1, {r, -1}).sum({2}, false, wide(rows));
       return (sums / each).to(type).transpose(1, 2);
     };
     const double scale = scale_ * scale_;
-    const auto q_mean = means(q) * scale, k_mean = means(k);  // [B, H, R, D]
+    const auto q_mean = means(of[0][1]) * scale, k_mean = means(of[1][1]);  // [B, H, R, D]
     const auto widened = [](const Tensor& x) { return x.to(wide(x)); };
     const auto f2 = widened(q_mean).matmul(widened(k_mean).transpose(-2, -1)).softmax(-1);
     const auto read = softmax_read(q_mean, k, v, {}, {}, context);  // F3 V
     const auto values = pseudo_inverse(f2).matmul(widened(read)).to(type);
     const auto y = softmax_read(q, k_mean * scale, values, {}, {}, context);
-    return with_filter(y, v, context.memory.defined()).to(heads.v.scalar_type());
+    return with_filter(y, of[2].back(), !filters).to(heads.v.scalar_type());
   }
 
   // Queries or keys as the landmarks see them.

@@ -1,6 +1,6 @@
 #pragma once
-// The iteration for the pseudo-inverse of one small matrix on a CPU; ops/iterated_inverse.h defines
-// it.
+// The iteration for the pseudo-inverse of small matrices, one on a CPU or many on a GPU;
+// ops/iterated_inverse.h defines it.
 #include <cstdint>
 
 namespace longbow::kernels {
@@ -25,5 +25,12 @@ template <class T>
 void iterated_inverse(const IteratedInverse<T>& task) noexcept;
 template <class T>
 void iterated_inverse_backward(const IteratedInverseBackward<T>& task) noexcept;
+
+// Of `matrices` that follow each other, of at most this order.
+constexpr int kMostInverseOrder = 64;
+void iterated_inverse_cuda(const IteratedInverse<float>& task, int64_t matrices,
+                           void* stream) noexcept;
+void iterated_inverse_backward_cuda(const IteratedInverseBackward<float>& task, int64_t matrices,
+                                    void* stream) noexcept;
 
 }  // namespace longbow::kernels

@@ -135,8 +135,9 @@ Tensor iterated_inverse(const Tensor& a, const Tensor& z, int64_t steps) {
   TORCH_CHECK(a.dim() >= 2 && a.size(-1) == a.size(-2) && a.sizes() == z.sizes() && steps > 0,
               "iterated_inverse: a is ", a.sizes(), ", z ", z.sizes(), ", steps ", steps);
   const auto type = a.scalar_type();
-  if (!a.is_cpu() || (type != at::kFloat && type != at::kDouble) || z.scalar_type() != type ||
-      a.numel() == 0)
+  const bool kernel = a.is_cuda() ? type == at::kFloat && a.size(-1) <= kernels::kMostInverseOrder
+                                  : a.is_cpu() && (type == at::kFloat || type == at::kDouble);
+  if (!kernel || z.scalar_type() != type || a.numel() == 0)
     return iterated_inverse_formula(a, z, steps);
   const auto matrices = [&](const Tensor& x) { return x.reshape({-1, a.size(-2), a.size(-1)}); };
   return applied<Gradient>({matrices(a), matrices(z)}, steps)[0].view(a.sizes());
