@@ -17,7 +17,9 @@
 #include "longbow/nn/layers/layer_norm.h"
 #include "longbow/nn/softmax/band.h"
 #include "longbow/nn/softmax/blocks.h"
+#include "longbow/nn/softmax/head_products.h"
 #include "longbow/nn/softmax/joint_softmax.h"
+#include "longbow/ops/pack_softmax.h"
 
 namespace longbow {
 namespace {
@@ -92,7 +94,7 @@ class Etc : public MixerImpl {
   Tensor mix(const Tensor& x, Context& context) override {
     const auto rows = project_together(x, {long_.query.get(), l2l_.key.get(), l2l_.value.get()});
     const auto by_head = [&](size_t i) { return split_heads(rows[i], heads_); };
-    const Heads heads = {by_head(0) * scale_, by_head(1), by_head(2), x, x};
+    const Heads heads = {by_head(0), by_head(1), by_head(2), x, x};
     if (config_.globals == 0) return read_long(heads, {}, context);
     const auto g = carried(context).expand({x.size(0), -1, -1});  // [B, m, C]
     const auto y = read_long(heads, g, context);
@@ -127,10 +129,15 @@ class Etc : public MixerImpl {
     side.bias = parameter(name + "_label_bias", at::zeros({heads_, 1, labels()}), {.decay = false});
   }
 
-  // q . A[label] + b[label] of all labels; undefined where there are none. [B, H, N, labels]
-  Tensor label_scores(const Side& side, const Tensor& q) const {
+  // (q . A[label] + b[label]) / sqrt D of some labels; undefined where there are none. [B, H, N,
+  // count]
+  Tensor label_scores(const Side& side, const Tensor& q, int64_t first, int64_t count) const {
     if (!side.table.defined()) return {};
-    return q.matmul(side.table.transpose(-2, -1)) + side.bias * scale_;
+    return head_products(q, side.table.narrow(1, first, count).transpose(-2, -1) * scale_,
+                         side.bias.narrow(2, first, count) * scale_);
+  }
+  Tensor near_scores(const Side& side, const Tensor& q) const {
+    return label_scores(side, q, 0, 2 * config_.clip + 1);
   }
   // Adds those of the labels, which broadcast to the scores.
   static Tensor labelled(const Tensor& scores, const Tensor& by_label, const Tensor& label) {
@@ -140,13 +147,14 @@ class Etc : public MixerImpl {
   Tensor distance_label(const Tensor& distance) const {
     return distance.clamp(-config_.clip, config_.clip) + config_.clip;
   }
-  // Those of tokens [.., N] beside global tokens, which are their own or others: [B, H, N, m] or,
-  // for queries that are global, [B, H, m, N]; or 1 where all of a query are the same.
-  Tensor global_labels(const Tensor& by_label, int64_t tokens, bool turned) const {
-    if (!by_label.defined()) return {};
-    if (config_.segment == 0) return by_label.narrow(-1, labels() - 2, 1);
+  // Those of queries that are tokens beside global tokens, which are their own or others: [B, H, N,
+  // m] or, for queries that are global, [B, H, m, N]; or 1 where all of a query are the same.
+  Tensor global_labels(const Side& side, const Tensor& q, int64_t tokens, bool turned) const {
+    const auto by_label =
+        label_scores(side, q, labels() - 2, config_.segment == 0 || config_.clip == 0 ? 1 : 2);
+    if (!by_label.defined() || config_.segment == 0) return by_label;
     const auto i = index(0, tokens, by_label).unsqueeze(1), a = index(0, config_.globals, by_label);
-    const auto own = (i.floor_divide(config_.segment) == a).to(at::kLong) + (labels() - 2);
+    const auto own = (i.floor_divide(config_.segment) == a).to(at::kLong);
     const auto label = turned ? own.t() : own;
     return by_label.gather(-1, label.expand({by_label.size(0), heads_, -1, -1}));
   }
@@ -155,39 +163,37 @@ class Etc : public MixerImpl {
   }
 
   Tensor read_long(const Heads& heads, const Tensor& g, Context& context) const {
-    const auto by_label = label_scores(long_, heads.q);
-    const auto y = context.maps ? read_tiles(heads, g, by_label, context)
-                                : read_near(heads, g, by_label, context);
+    const auto y = context.maps ? read_tiles(heads, g, context) : read_near(heads, g, context);
     return (*long_.output)(merge_heads(y));
   }
 
-  // Tokens within the radius, and global ones, joined.
-  Tensor read_near(const Heads& heads, const Tensor& g, const Tensor& by_label,
-                   const Context& context) const {
+  // Tokens within the radius, and global ones, joined. A label that all of the latter share adds to
+  // the logarithm of their sum.
+  Tensor read_near(const Heads& heads, const Tensor& g, const Context& context) const {
     constexpr int64_t kBlock = 64, kHalf = kBlock / 2;
     const int64_t n = heads.q.size(2), r = config_.radius, clip = config_.clip;
     const auto pairs = blocks_around(n, kBlock, (r + kHalf - 1) / kHalf * kHalf, heads.q.device());
-    const bool labels = by_label.defined();
-    const auto near =
-        read_blocks(heads.q, heads.k, heads.v, pairs,
-                    {.back = r, .ahead = r, .keep = kept_keys(context.mask.keep)}, weighing(""),
-                    context, labels ? by_label.narrow(-1, 0, 2 * clip + 1) : by_label,
-                    labels ? Distances{-clip, clip} : Distances{});
+    const auto by_label = near_scores(long_, heads.q);
+    const auto near = read_blocks(
+        heads.q, heads.k, heads.v, pairs,
+        {.back = r, .ahead = r, .keep = kept_keys(context.mask.keep)}, weighing(""), context,
+        by_label, by_label.defined() ? Distances{-clip, clip} : Distances{}, scale_);
     if (!g.defined()) return near.mean;
-    const auto k = split(*l2g_.key, g), v = split(*l2g_.value, g);
-    auto bias = global_labels(by_label, n, /*turned=*/false);
-    if (labels) bias = bias.expand({-1, -1, -1, config_.globals}).unsqueeze(2);
-    return (near + read_blocks(heads.q, k, v, one_block(n, config_.globals, k.device()), {},
-                               weighing(".global"), context, bias))
-        .mean;
+    const auto added = global_labels(long_, heads.q, n, /*turned=*/false);
+    const bool each = config_.segment > 0 && added.defined();
+    auto far = read_blocks(heads.q, split(*l2g_.key, g), split(*l2g_.value, g),
+                           one_block(n, config_.globals, g.device()), {}, weighing(".global"),
+                           context, each ? added.unsqueeze(2) : Tensor(), {}, scale_);
+    if (added.defined() && !each) far.log_sum = far.log_sum + added;
+    return (near + far).mean;
   }
 
   // The same with all weights, for those who look at them.
-  Tensor read_tiles(const Heads& heads, const Tensor& g, const Tensor& by_label,
-                    Context& context) const {
+  Tensor read_tiles(const Heads& heads, const Tensor& g, Context& context) const {
     const auto& x = heads.x;
+    const auto q = heads.q * scale_, by_label = near_scores(long_, heads.q);
     const auto band = Band::around(x.size(1), config_.radius, config_.radius);
-    const auto near = band.queries(heads.q).matmul(band.keys(heads.k).transpose(-2, -1));
+    const auto near = band.queries(q).matmul(band.keys(heads.k).transpose(-2, -1));
     const auto distance =
         index(-band.back, band.tile + band.ahead, x) - index(0, band.tile, x).unsqueeze(1);
     std::vector<KeyFamily> families = {
@@ -196,8 +202,8 @@ class Etc : public MixerImpl {
          band.visible(within(config_.radius, config_.radius), context.mask.keep, x.device()),
          band.keys(heads.v)}};
     if (g.defined()) {
-      auto scores = heads.q.matmul(split(*l2g_.key, g).transpose(-2, -1));
-      if (by_label.defined()) scores = scores + global_labels(by_label, x.size(1), false);
+      auto scores = q.matmul(split(*l2g_.key, g).transpose(-2, -1));
+      if (by_label.defined()) scores = scores + global_labels(long_, heads.q, x.size(1), false);
       families.push_back({band.queries(scores), {}, split(*l2g_.value, g)});
     }
     return band.together(joint_softmax(families, weighing(""), context));
@@ -207,19 +213,32 @@ class Etc : public MixerImpl {
   Tensor read_global(const Heads& heads, const Tensor& g, Context& context) const {
     const auto& x = heads.x;
     const bool shared = g2l_.key == l2l_.key;
-    const auto q = split(*global_.query, g) * scale_;
-    const auto by_label = label_scores(global_, q);
-    const auto scores = [&](const Tensor& k) { return q.matmul(k.transpose(-2, -1)); };
+    const auto queries = split(*global_.query, g), q = queries * scale_;
+    const auto k = shared ? heads.k : split(*g2l_.key, x),
+               v = shared ? heads.v : split(*g2l_.value, x), own = split(*g2g_.value, g);
     const auto a = index(0, config_.globals, x);
-    auto far = scores(shared ? heads.k : split(*g2l_.key, x));
-    if (by_label.defined()) far = far + global_labels(by_label, x.size(1), /*turned=*/true);
-    const auto y = joint_softmax(
-        {{labelled(scores(split(*g2g_.key, g)), by_label, distance_label(a - a.unsqueeze(1))),
-          {},
-          split(*g2g_.value, g)},
-         {far, visible_keys(context.mask.keep), shared ? heads.v : split(*g2l_.value, x)}},
-        weighing(".globals"), context);
+    const auto near = labelled(q.matmul(split(*g2g_.key, g).transpose(-2, -1)),
+                               near_scores(global_, queries), distance_label(a - a.unsqueeze(1)));
+    const auto added = global_labels(global_, queries, x.size(1), /*turned=*/true);
+    if (packs(q, k, v, added, context)) {
+      auto far = pack_softmax_part(q, k, v, context.mask.keep);
+      if (added.defined()) far.log_sum = far.log_sum + added;
+      const auto all = at::ones({1}, near.options().dtype(at::kBool).requires_grad(false));
+      const auto both = PartialSoftmax::over(near, all, own) + PartialSoftmax{far.out, far.log_sum};
+      return (*global_.output)(merge_heads(both.mean.to(v.scalar_type())));
+    }
+    auto far = q.matmul(k.transpose(-2, -1));
+    if (added.defined()) far = far + added;
+    const auto y = joint_softmax({{near, {}, own}, {far, visible_keys(context.mask.keep), v}},
+                                 weighing(".globals"), context);
     return (*global_.output)(merge_heads(y));
+  }
+  // Whether kernels read all tokens, whose scores then have nothing but what all of them share.
+  bool packs(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& added,
+             const Context& context) const {
+    const bool drops = is_training() && config_.dropout > 0;
+    return has_pack_kernel(q, k, v) && !drops && !context.maps &&
+           (!added.defined() || added.size(-1) == 1);
   }
 
   Tensor moved_on(const Tensor& g, const Tensor& read, Context& context) const {

@@ -78,12 +78,14 @@ class TransformerXl : public ProjectedMixer {
     const int64_t n = x.size(1), back = std::min(farthest(), n - 1);
     const auto rows = project_together(x, {query_.get(), key_.get(), value_.get()});
     const auto by_head = [&](size_t i) { return split_heads(rows[i], heads_); };
-    const auto q = by_head(0);
+    // Made first, so that its gradient of q comes last and is added to that of the kernel, which is
+    // laid out as the projection wants it.
+    const auto q = by_head(0), distant = relative_->by_distance(q, back);
     const auto pairs =
         near_blocks(n, std::min(kBlock, n), (back + kBlock - 1) / kBlock, 0, x.device());
     return merged(read_blocks(relative_->content_queries(q), by_head(1), by_head(2), pairs,
-                              {.back = back, .ahead = 0}, weighing(), context,
-                              relative_->by_distance(q, back), {.low = -back, .high = 0})
+                              {.back = back, .ahead = 0}, weighing(), context, distant,
+                              {.low = -back, .high = 0}, relative_->scale())
                       .mean);
   }
 

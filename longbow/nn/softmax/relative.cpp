@@ -2,6 +2,10 @@
 
 #include <ATen/ATen.h>
 
+#include "longbow/nn/contract/mixer.h"
+#include "longbow/nn/softmax/head_products.h"
+#include "longbow/ops/add_bias.h"
+
 namespace longbow {
 namespace {
 
@@ -10,7 +14,9 @@ constexpr double kDeviation = 0.02;
 }  // namespace
 
 RelativeScores::RelativeScores(const Site& site, const RelativeConfig& config, int64_t learned)
-    : config_(config), width_(site.shape.width) {
+    : config_(config),
+      width_(site.shape.width),
+      scale_(1 / std::sqrt(static_cast<double>(site.shape.head()))) {
   Site unbiased = site;
   unbiased.bias = false;
   if (learned > 0)
@@ -29,30 +35,26 @@ RelativeScores::RelativeScores(const Site& site, const RelativeConfig& config, i
 }
 
 Tensor RelativeScores::content(const Tensor& q, const Tensor& k) const {
-  return content_queries(q).matmul(k.transpose(-2, -1));
+  return (content_queries(q) * scale_).matmul(k.transpose(-2, -1));
 }
 
 // Few queries are brought to the width of the sinusoids, which then need not be projected.
 Tensor RelativeScores::by_distance(const Tensor& q, int64_t farthest) const {
-  const auto flat = with_bias(q, v_).flatten(2, -2);  // [B, H, N, D]
+  const auto queries = with_bias(q, v_);
   const auto distance = distances(farthest);
-  Tensor scores;  // [B, H, N, farthest + 1]
-  if (table_.defined()) {
-    scores = flat.matmul(table_.index_select(1, distance).transpose(1, 2));
-  } else {
-    const auto w = position_->weight.unflatten(0, {q.size(1), q.size(-1)});  // [H, D, C]
-    const auto r = sinusoids_at(distance).to(q.scalar_type()).t();
-    const bool few = q.size(0) * flat.size(2) <= q.size(-1);
-    scores = few ? flat.matmul(w).matmul(r) : flat.matmul(w.matmul(r));
-  }
-  auto shape = q.sizes().vec();
-  shape.back() = farthest + 1;
-  return scores.view(shape);
+  if (table_.defined())
+    return head_products(queries, (table_.index_select(1, distance) * scale_).transpose(1, 2));
+  const auto w = position_->weight.unflatten(0, {q.size(1), q.size(-1)});  // [H, D, C]
+  const auto r = (sinusoids_at(distance) * scale_).to(q.scalar_type()).t();
+  const bool few = q.numel() <= q.size(-1) * q.size(-1) * q.size(1);
+  return few ? head_products(queries, w).matmul(r) : head_products(queries, w.matmul(r));
 }
 
 Tensor RelativeScores::distances(int64_t farthest) const {
   const auto all = at::arange(farthest, -1, -1, u_.options().dtype(at::kLong).requires_grad(false));
-  return config_.clamp > 0 ? all.clamp_max(config_.clamp) : all;
+  const int64_t known = table_.defined() ? table_.size(1) - 1 : farthest;
+  const int64_t most = config_.clamp > 0 ? std::min(config_.clamp, known) : known;
+  return most < farthest ? all.clamp_max(most) : all;
 }
 
 Tensor RelativeScores::sinusoids_at(const Tensor& distance) const {
@@ -63,10 +65,14 @@ Tensor RelativeScores::sinusoids_at(const Tensor& distance) const {
 }
 
 Tensor RelativeScores::with_bias(const Tensor& q, const Tensor& bias) const {
+  if (q.dim() == 4) {
+    const auto rows = q.transpose(1, 2).flatten(2);  // as projections make them
+    return split_heads(add_bias(rows, bias.flatten().to(q.scalar_type())), q.size(1));
+  }
   std::vector<int64_t> shape(q.dim(), 1);
   shape[1] = bias.size(0);
   shape.back() = bias.size(1);
-  return (q + bias.view(shape)) / std::sqrt(static_cast<double>(q.size(-1)));
+  return q + bias.view(shape);
 }
 
 // In memory a row that is one longer than the result moves every next row one further.

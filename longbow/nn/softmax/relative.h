@@ -23,12 +23,13 @@ class RelativeScores : public Part {
  public:
   // `learned` rows stand for as many distances; 0 = they are made of sinusoids.
   RelativeScores(const Site& site, const RelativeConfig& config, int64_t learned = 0);
-  // (q + u) / sqrt D, which is multiplied with keys.
+  // q + u, whose products with keys are multiplied by scale().
   Tensor content_queries(const Tensor& q) const { return with_bias(q, u_); }
+  double scale() const { return scale_; }  // 1 / sqrt D
   // (q + u) . k / sqrt D: [B, H, ..., N, D], [B, H, ..., M, D] -> [B, H, ..., N, M].
   Tensor content(const Tensor& q, const Tensor& k) const;
-  // (q + v) . r_d / sqrt D for d = farthest .. 0: [B, H, ..., N, D] -> [B, H, ..., N, farthest +
-  // 1].
+  // (q + v) . r_d / sqrt D for d = farthest .. 0, where rows that are learned end with the last of
+  // them: [B, H, ..., N, D] -> [B, H, ..., N, farthest + 1].
   Tensor by_distance(const Tensor& q, int64_t farthest) const;
 
  private:
@@ -37,6 +38,7 @@ class RelativeScores : public Part {
   Tensor with_bias(const Tensor& q, const Tensor& bias) const;
   RelativeConfig config_;
   int64_t width_;
+  double scale_;
   std::shared_ptr<Linear> position_;  // W_r [H D, C], or null
   Tensor table_;                      // [H, distances, D], or undefined
   Tensor u_, v_;                      // [H, D]
