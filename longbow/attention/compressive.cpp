@@ -11,11 +11,15 @@
 // transformer_xl; mean or max with rate 1 is transformer_xl with memory + slots.
 #include <ATen/ATen.h>
 
+#include <numeric>
+
 #include "longbow/attention/compressive/compression.h"
 #include "longbow/attention/mechanism.h"
 #include "longbow/nn/layers/past_heads.h"
 #include "longbow/nn/layers/past_rows.h"
+#include "longbow/nn/softmax/blocks.h"
 #include "longbow/nn/softmax/relative.h"
+#include "longbow/ops/affine.h"
 
 namespace longbow {
 namespace {
@@ -73,6 +77,7 @@ class Compressive : public ProjectedMixer {
 
  protected:
   Tensor mix(const Tensor& x, Context& context) override {
+    if (!context.maps && !counts_use()) return read_whole(x, context);
     const auto behind = [&](const Tensor& t) {
       return at::constant_pad_nd(t, {0, 0, std::min(farthest(), x.size(1) - 1), 0});
     };
@@ -114,6 +119,53 @@ class Compressive : public ProjectedMixer {
     Tensor left;    // [B or 1, G] bool: by the end of the call
   };
 
+  // A whole sequence, in blocks. Padded tokens stand behind all real ones, and so need no mask.
+  Tensor read_whole(const Tensor& x, Context& context) const {
+    const int64_t n = x.size(1), groups = config_.slots > 0 ? n / rate_ : 0;
+    const auto memory = remembered(n);
+    // The distances are made first, so that their gradient of q comes last and is added to that of
+    // the kernel, which is laid out as the projection wants it.
+    const auto q = split_heads((*query_)(x), heads_);
+    const int64_t columns = (std::min(memory.farthest(), n - 1) + 8) / 8 * 8;  // in whole vectors
+    const auto distant = relative_->by_distance(q, columns - 1);
+    auto all = x;
+    Tensor rows, slots;
+    if (groups > 0) {
+      rows = grouped(x);
+      slots = (*compressor_)(rows, {});
+      all = at::cat({x, x.new_zeros({x.size(0), memory.first_slot - n, x.size(2)}), slots}, 1);
+    }
+    const auto both = project_together(all, {key_.get(), value_.get()});
+    if (groups > 0) reconstruct({q, both[0], both[1]}, {rows, slots}, context);
+    const auto k = split_heads(both[0], heads_), v = split_heads(both[1], heads_);
+    const auto [pairs, seen] = remembered_window(memory, n, k.size(2), x.device());
+    return merged(read_blocks(relative_->content_queries(q), k, v, pairs, seen, weighing(), context,
+                              distant, {.low = 1 - columns, .high = 0}, relative_->scale())
+                      .mean);
+  }
+
+  // Slots stand behind the tokens, which are filled up with zeros.
+  RememberedKeys remembered(int64_t tokens) const {
+    return {.tokens = config_.memory,
+            .segment = config_.segment,
+            .rate = rate_,
+            .slots = config_.slots,
+            .first_slot = (tokens + kMemoryBlock - 1) / kMemoryBlock * kMemoryBlock};
+  }
+
+  // The rows of all groups of x [B, N, C], zero before the first token: [B, N div rate, rate, C].
+  Tensor grouped(const Tensor& x) const {
+    const int64_t groups = x.size(1) / rate_, span = (rate_ - 1) * config_.dilation + 1;
+    if (config_.dilation == 1) {
+      const auto whole = groups * rate_ < x.size(1) ? x.narrow(1, 0, groups * rate_) : x;
+      return whole.unflatten(1, {groups, rate_});
+    }
+    return at::constant_pad_nd(x, {0, 0, span - rate_, 0})
+        .unfold(1, span, rate_)
+        .slice(-1, 0, span, config_.dilation)
+        .transpose(-2, -1);
+  }
+
   // Padded tokens stand behind all real ones, and so need no mask.
   Tensor read(const Tensor& x, const Seen& seen, State* state, Context& context) {
     const int64_t tokens = x.size(1), back = seen.heads.k.size(2) - tokens;
@@ -144,8 +196,7 @@ class Compressive : public ProjectedMixer {
       visible = at::cat({visible, there}, -1);
       values = at::cat({values, slot_windows(slots.v, band)}, 3);
     }
-    const Weighing weighing = {config_.dropout, is_training(), path_};
-    return merged(band.together(softmax_read(scores, values, visible, weighing, context)));
+    return merged(band.together(softmax_read(scores, values, visible, weighing(), context)));
   }
 
   // c_i = b_i div rate, negative before anything has left.
@@ -158,13 +209,20 @@ class Compressive : public ProjectedMixer {
   // c grows by at most this much within so many tokens.
   int64_t most_groups(int64_t tokens) const { return (tokens + unit_ - 1 + rate_ - 1) / rate_; }
 
+  // How far whole groups that leave the memory stand before the tokens with which they do.
+  int64_t behind() const {
+    const int64_t window = config_.memory - (config_.segment > 0 ? 0 : 1);
+    return (window + rate_ - 1) / rate_ * rate_;
+  }
   // Tiles begin at the same place of a group and of a segment, so that c grows by the same from one
-  // to the next.
+  // to the next. Without segments, what leaves during one are the rows of a tile before it.
+  int64_t tile() const {
+    constexpr int64_t kLeast = 32;
+    const int64_t unit = config_.segment > 0 ? config_.segment : std::max(behind(), rate_);
+    return (std::max(behind(), kLeast) + unit - 1) / unit * unit;
+  }
   Band tiles(int64_t tokens, int64_t back) const {
-    const int64_t unit = config_.segment > 0 ? config_.segment : rate_;
-    auto band = Band::behind(tokens, back);
-    band.tile = std::min((band.tile + unit - 1) / unit * unit, tokens);
-    return band;
+    return {.tokens = tokens, .tile = std::min(tile(), tokens), .back = back, .ahead = 0};
   }
   int64_t groups_between(const Band& band) const {
     return band.tiles() > 1 ? band.tile / rate_ : 1;
@@ -245,7 +303,7 @@ class Compressive : public ProjectedMixer {
   // content alone. Nothing but the compressor learns from it.
   void reconstruct(const Tensor& q, const Tensor& real, const Groups& groups, const Band& band,
                    Context& context) const {
-    if (!is_training() || config_.reconstruction == 0 || !compressor_->learns()) return;
+    if (!reconstructs()) return;
     const int64_t tiles = band.tiles(), found = groups.rows.size(1);
     const int64_t each = tiles > 1 ? groups_between(band) : found, missing = tiles * each - found;
     const auto rows = at::constant_pad_nd(groups.rows.detach(), {0, 0, 0, 0, 0, missing});
@@ -273,12 +331,74 @@ class Compressive : public ProjectedMixer {
                      (config_.reconstruction / static_cast<double>(layers_)));
   }
 
+  // The same of a whole sequence, from what was made of it already.
+  struct Projected {
+    Tensor q, k, v;  // [B, H, N, D]; of tokens and slots [B, M, H D]
+  };
+  struct Compressed {
+    Tensor rows, slots;  // [B, G, rate, C], [B, G, C]
+  };
+  void reconstruct(const Projected& from, const Compressed& of, Context& context) const {
+    if (!reconstructs()) return;
+    const int64_t n = from.q.size(2);
+    const auto memory = remembered(n);
+    const int64_t gone = memory.left(n);  // groups
+    if (gone == 0) return context.add_loss(at::zeros({}, from.q.options().dtype(wide(from.q))));
+    const auto slots = compressor_->known(of.slots, of.rows);
+    const auto of_tokens = [&](const Tensor& x) {
+      return split_heads(x.detach().narrow(1, 0, gone * rate_), heads_);
+    };
+    const auto of_slots = [&](const Tensor& x, const Linear& projection) {
+      const auto known = x.narrow(1, memory.first_slot, slots.size(1));
+      const auto bias = projection.bias.defined() ? projection.bias.detach() : projection.bias;
+      return split_heads(affine_again(known, slots, projection.weight.detach(), bias), heads_)
+          .narrow(2, 0, gone);
+    };
+    auto pairs = leaving_blocks(n, gone, from.q.device());
+    const auto read = [&](const Tensor& k, const Tensor& v) {
+      return read_blocks(from.q.detach(), k, v, pairs, {}, {}, context, {}, {}, relative_->scale())
+          .mean;
+    };
+    const auto want = read(of_tokens(from.k), of_tokens(from.v));
+    pairs.key_block /= rate_;
+    const auto difference = want - read(of_slots(from.k, *key_), of_slots(from.v, *value_));
+    // Queries whose tile has nothing to read have read zero, and are not counted.
+    const int64_t last = (gone * rate_ + behind() + tile() - 1) / tile() * tile(),
+                  first = behind() / tile() * tile();
+    const auto terms = static_cast<double>(std::min(n, last) - std::min(n, first)) *
+                       static_cast<double>(difference.numel() / n);
+    context.add_loss(at::linalg_vector_norm(difference, 2, {}, false, wide(difference)).square() *
+                     (config_.reconstruction / (terms * static_cast<double>(layers_))));
+  }
+
+  // Each tile of queries beside the rows of the groups that leave during it.
+  BlockPairs leaving_blocks(int64_t queries, int64_t gone, at::Device device) const {
+    const auto options = at::TensorOptions(at::kLong).device(device);
+    const int64_t rows = std::gcd(tile(), behind()), each = tile() / rows,
+                  blocks = (gone * rate_ + rows - 1) / rows;
+    const auto starts =
+        at::arange((queries + tile() - 1) / tile(), options) * each - behind() / rows;
+    const auto columns = starts.unsqueeze(1) + at::arange(each, options);
+    return {.query_block = tile(),
+            .key_block = rows,
+            .columns =
+                columns.masked_fill(columns >= blocks, -1).clamp_min(-1).unsqueeze(0).unsqueeze(0),
+            .readers = 1};
+  }
+
+  bool reconstructs() const {
+    return is_training() && config_.reconstruction > 0 && compressor_->learns();
+  }
+
   // The distance of the oldest row that a query or a compression can read.
   int64_t farthest() const {
     const int64_t window = config_.memory - 1 + config_.segment;
     return window + (rate_ - 1) * config_.dilation;
   }
-  bool counts_use() const { return config_.compression == Compression::most_used; }
+  bool counts_use() const {
+    return config_.slots > 0 && config_.compression == Compression::most_used;
+  }
+  Weighing weighing() const { return {config_.dropout, is_training(), path_}; }
   KeyValueProjections projections() const { return {*key_, *value_, heads_}; }
   static at::TensorOptions integers(const Tensor& x) {
     return x.options().dtype(at::kLong).requires_grad(false);

@@ -1,4 +1,5 @@
 #include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include "longbow/attention/mechanism.h"
 #include "tests/support/oracle.h"
@@ -237,6 +238,29 @@ TEST(Compressive, TheReconstructionIsTheMeanSquareOfTheDifference) {
   };
   EXPECT_NEAR(run.loss.item<double>(), 0.5 * (read(e) - read(c)).square().mean().item<double>(),
               1e-12);
+}
+
+TEST(Compressive, TheCompressorLearnsWhatTheReconstructionSays) {
+  const auto x = random_normal({2, 41, kWidth}, 11);
+  const auto* options = "{memory: 4, slots: 3, rate: 2, reconstruction: 3}";
+  const auto run = trained(options, x);
+  const auto weight = run.mixer->named_parameters()["compressor.convolution.weight"];
+  const auto gradient = torch::autograd::grad({run.loss}, {weight})[0];
+  const auto loss_at = [&](int64_t row, int64_t column, double step) {
+    const at::NoGradGuard none;
+    weight[row][column] += step;
+    Context context = {.mask = {.causal = true}};
+    (*run.mixer)(x, context);
+    weight[row][column] -= step;
+    return context.loss.item<double>();
+  };
+  for (int64_t column = 0; column < weight.size(1); ++column) {
+    constexpr double kStep = 1e-5;
+    const auto want =
+        (loss_at(column % kWidth, column, kStep) - loss_at(column % kWidth, column, -kStep)) /
+        (2 * kStep);
+    EXPECT_NEAR(gradient[column % kWidth][column].item<double>(), want, 1e-8) << column;
+  }
 }
 
 TEST(Compressive, WhatDoesNotLearnHasNoLoss) {

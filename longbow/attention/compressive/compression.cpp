@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "longbow/ops/affine.h"
+
 namespace longbow {
 
 Compressor::Compressor(const Site& site, Compression how, int64_t rate) : how_(how) {
@@ -26,6 +28,10 @@ Tensor Compressor::operator()(const Tensor& rows, const Tensor& used) const {
   }
   const auto index = used.unsqueeze(-1).unsqueeze(-1).expand({-1, -1, 1, rows.size(3)});
   return rows.gather(2, index).squeeze(2);
+}
+
+Tensor Compressor::known(const Tensor& slots, const Tensor& rows) const {
+  return affine_again(slots, rows.detach().flatten(2), convolution_->weight, convolution_->bias);
 }
 
 }  // namespace longbow

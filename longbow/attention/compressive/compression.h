@@ -19,6 +19,8 @@ class Compressor : public Part {
   Compressor(const Site& site, Compression how, int64_t rate);
   // rows [B, G, rate, C] -> [B, G, C]; `used` [B, G] says which row of a group was read most.
   Tensor operator()(const Tensor& rows, const Tensor& used) const;
+  // The slots that were made of the rows, from which only the convolution learns.
+  Tensor known(const Tensor& slots, const Tensor& rows) const;
   bool learns() const { return convolution_ != nullptr; }
 
  private:
