@@ -99,10 +99,11 @@ class BigBird : public AttentionImpl {
                             ? (keep.sum(1, true) + w - 1).floor_divide(w)
                             : at::full({1, 1}, in_blocks(n), options);
     const BlockPairs pairs = {w, w, columns(u, blocks, context)};
-    const auto y = read_blocks(heads.q, heads.k, heads.v, pairs, {.keep = kept_keys(keep)},
+    const auto of = heads_for(heads, 2);
+    const auto y = read_blocks(of[0].q, of[0].k, of[0].v, pairs, {.keep = kept_keys(keep)},
                                weighing(), context, {}, {}, scale_)
                        .mean;
-    return with_global_rows(y, heads, keep, blocks, context);
+    return with_global_rows(y, of[1], keep, blocks, context);
   }
 
   // The first and the last block read all. Rows that are not there, or would be written twice,

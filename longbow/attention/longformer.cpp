@@ -7,6 +7,7 @@
 // Exact when the window covers the sequence.
 #include <ATen/ATen.h>
 
+#include "longbow/attention/longformer/global_rows.h"
 #include "longbow/attention/mechanism.h"
 #include "longbow/nn/contract/linear.h"
 #include "longbow/nn/softmax/band.h"
@@ -63,16 +64,18 @@ class Longformer : public ProjectedMixer {
  protected:
   Tensor mix(const Tensor& x, Context& context) override {
     const auto places = global_places(x, context);  // [B, G], -1 = none
-    const auto [heads, global] = all_heads(x, places.size(1) > 0, context);
+    const bool whole = places.size(1) > 0 && !folds(places.size(1), context);
+    const auto [heads, global] = all_heads(x, whole, context);
     if (places.size(1) == 0)
       return merged(near(heads, context.mask.keep, context).mean.to(x.scalar_type()));
     const auto real = real_globals(places, context.mask.keep);
-    if (reads_at_once(x.size(1), context))
-      return merged(with_global_rows(near_and_first(heads, context).mean.to(x.scalar_type()), x,
-                                     global, places, real, context));
-    const auto y = near(heads, without_globals(x, real, places, context.mask.keep), context) +
-                   far(heads, places, real, context);
-    return merged(with_global_rows(y.mean.to(x.scalar_type()), x, global, places, real, context));
+    const auto y = reads_at_once(x.size(1), context)
+                       ? near_and_first(heads, context)
+                       : near(heads, without_globals(x, real, places, context.mask.keep), context) +
+                             far(heads, places, real, context);
+    const auto rows = global_rows_of(x, global, places, context);
+    return with_rows_at(merged(y.mean.to(x.scalar_type())), merged(rows.to(x.scalar_type())),
+                        places, real, context);
   }
 
   void open(State& state, int64_t lanes, int64_t capacity, Context&) override {
@@ -213,15 +216,39 @@ class Longformer : public ProjectedMixer {
                        visibility, own, context, {}, {}, scale_);
   }
 
-  // y with the rows of global tokens replaced by what these read.
-  Tensor with_global_rows(const Tensor& y, const Tensor& x, const Heads& heads,
-                          const Tensor& places, const Tensor& real, Context& context) const {
-    const int64_t n = x.size(1);
+  // Whether keys and values of global tokens, which few tokens read, are not formed. Rotated keys
+  // differ from place to place.
+  bool folds(int64_t globals, const Context& context) const {
+    constexpr int64_t kLeast = 4;  // times as many channels as weights of a token
+    const bool drops = is_training() && config_.dropout > 0;
+    return config_.global_projections && !rotates() && !drops && !context.maps &&
+           kLeast * heads_ * globals <= global_key_->weight.size(0);
+  }
+
+  // y [B, N, C], which nothing else reads, with the rows [B, G, C] of global tokens.
+  static Tensor with_rows_at(Tensor y, const Tensor& rows, const Tensor& places, const Tensor& real,
+                             const Context& context) {
+    const auto at = [&](const Tensor& place) { return place.unsqueeze(-1).expand_as(rows); };
+    // The first tokens are there, though some may be padded; of those that are named some are not.
+    if (!context.mask.globals.defined()) return y.scatter_(1, at(places), rows);
+    const int64_t n = y.size(1);
+    return at::constant_pad_nd(y, {0, 0, 0, 1})
+        .scatter(1, at(places.masked_fill(real.logical_not(), n)), rows)
+        .narrow(1, 0, n);
+  }
+
+  // What global tokens at `places` read: [B, H, G, D].
+  Tensor global_rows_of(const Tensor& x, const Heads& heads, const Tensor& places,
+                        Context& context) const {
     auto visible = visible_keys(context.mask.keep);
     if (context.mask.causal) {
-      const auto past = at::arange(n, places.options()) <= places.unsqueeze(-1);  // [B, G, N]
+      const auto past =
+          at::arange(x.size(1), places.options()) <= places.unsqueeze(-1);  // [B, G, N]
       visible = visible.defined() ? visible.logical_and(past.unsqueeze(1)) : past.unsqueeze(1);
     }
+    if (folds(places.size(1), context))
+      return global_rows(x, places.clamp_min(0), visible,
+                         {*global_query_, *global_key_, *global_value_, heads_, scale_});
     auto own = weighing();
     own.path += ".global_rows";
     auto q = rows_at(heads.q, places) * scale_;
@@ -231,15 +258,7 @@ class Longformer : public ProjectedMixer {
       q = global_queries(x.gather(1, there.positions.unsqueeze(-1).expand({-1, -1, x.size(2)})),
                          there);
     }
-    const auto rows = softmax_read(q, heads.k, heads.v, visible, own, context).to(y.scalar_type());
-    const auto at = [&](const Tensor& place) {  // [B, G] -> [B, H, G, D]
-      return place.unsqueeze(1).unsqueeze(-1).expand_as(rows);
-    };
-    // The first tokens are there, though some may be padded; of those that are named some are not.
-    if (!context.mask.globals.defined()) return y.scatter(2, at(places), rows);
-    return at::constant_pad_nd(y, {0, 0, 0, 1})
-        .scatter(2, at(places.masked_fill(real.logical_not(), n)), rows)
-        .narrow(2, 0, n);
+    return softmax_read(q, heads.k, heads.v, visible, own, context);
   }
 
   // The first tokens stand before the ring; of those in the ring they are no part.
