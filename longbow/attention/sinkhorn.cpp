@@ -98,7 +98,7 @@ class Sinkhorn : public AttentionImpl {
                              all ? Tensor() : allowed(real, mask.causal), real, path_, context);
     const auto y = context.maps ? read_tiles(q, k, v, real, sorted, context)
                                 : read_sorted(q, k, v, real, sorted, context);
-    return y.narrow(2, 0, n).to(heads.v.scalar_type());
+    return (y.size(2) == n ? y : y.narrow(2, 0, n)).to(heads.v.scalar_type());
   }
 
   // All keys and values, the running sum of what the net reads, and its mean at the first token of

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "longbow/nn/softmax/softmax.h"
+#include "longbow/ops/doubly_stochastic.h"
 
 namespace longbow {
 namespace {
@@ -26,6 +27,8 @@ Tensor log_sum(const Tensor& x, const Tensor& allowed, int64_t dim) {
 }  // namespace
 
 Tensor sinkhorn_balanced(const Tensor& scores, const Tensor& allowed, int64_t iterations) {
+  if (!allowed.defined() && has_doubly_stochastic_kernel(scores))
+    return doubly_stochastic(scores, iterations);
   const auto all = allowed.defined() ? allowed.expand_as(scores) : allowed;
   auto x = scores;
   for (int64_t i = 0; i < iterations; ++i) {
