@@ -28,18 +28,23 @@ longbow_emulated(longbow_emulated_ops)
 target_link_libraries(longbow_emulated_ops PRIVATE longbow_torch)
 longbow_share_pch(longbow_emulated_ops)
 
-# longbow_emulated_tests(PROGRAM LAYER PARTS SOURCE...): tests of a layer, in so many entries of ctest.
-function(longbow_emulated_tests program layer parts)
+# longbow_emulated_program(PROGRAM LAYER SOURCE...): of a layer and those below it.
+function(longbow_emulated_program program layer)
   get_property(below GLOBAL PROPERTY longbow_below_${layer})
   set(objects "")
   foreach(used IN LISTS layer below)
     list(APPEND objects $<TARGET_OBJECTS:longbow_${used}>)
   endforeach()
-  add_executable(${program} ${ARGN} ${objects} $<TARGET_OBJECTS:longbow_torch_support>
+  add_executable(${program} ${ARGN} ${objects}
     $<TARGET_OBJECTS:longbow_emulated_kernels> $<TARGET_OBJECTS:longbow_emulated_ops>)
   longbow_test_flags(${program} ON)
   target_include_directories(${program} BEFORE PRIVATE ${emulation}/include)
   add_dependencies(longbow_tests ${program})
+endfunction()
+
+# longbow_emulated_tests(PROGRAM LAYER PARTS SOURCE...): tests of a layer, in so many entries of ctest.
+function(longbow_emulated_tests program layer parts)
+  longbow_emulated_program(${program} ${layer} ${ARGN} $<TARGET_OBJECTS:longbow_torch_support>)
   math(EXPR last "${parts} - 1")
   foreach(part RANGE ${last})
     add_test(NAME ${layer}.emulated.${part} COMMAND ${program} --gtest_brief=1)
@@ -51,3 +56,8 @@ endfunction()
 file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/ops/*_cuda_test.cpp)
 longbow_emulated_tests(longbow_emulated_test ops 4 ${sources})
 longbow_emulated_tests(longbow_emulated_attention_test attention 1 tests/attention/mechanism_cuda_test.cpp)
+
+longbow_emulated_program(longbow_traffic attention bench/traffic.cpp)
+add_test(NAME attention.traffic COMMAND longbow_traffic "{name: local, window: 32}" 128 causal)
+set_tests_properties(attention.traffic PROPERTIES LABELS unit TIMEOUT 60 ENVIRONMENT OMP_NUM_THREADS=1
+  PASS_REGULAR_EXPRESSION "MB in [0-9]+ operators\n.*longbow::block_softmax_backward")
