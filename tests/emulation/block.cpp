@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -47,7 +48,7 @@ dim3 threads, blocks;
 namespace {
 
 constexpr size_t kStack = (256 << 10) + 33 * 64;  // no power of two: lanes share no cache lines
-constexpr size_t kMostBytes = 227 << 10, kMargin = 64;
+constexpr size_t kMostBytes = 227 << 10, kMargin = 64;  // what an H200 has
 constexpr unsigned kMostThreads = 1024, kMostWarps = kMostThreads / kLanes;
 constexpr unsigned char kFree = 0xff, kEdge = 0xa5;  // memory that nobody has written; past the end
 
@@ -221,6 +222,14 @@ void fail(const char* what) {
   std::abort();
 }
 
+size_t most_memory() {
+  static const size_t bytes = [] {
+    const char* const less = std::getenv("LONGBOW_EMULATED_KIB");
+    return less ? std::min<size_t>(std::strtoul(less, nullptr, 10) << 10, kMostBytes) : kMostBytes;
+  }();
+  return bytes;
+}
+
 void run(dim3 grid, dim3 size, size_t bytes, const std::function<void()>& body) {
   const std::lock_guard guard(one_at_a_time);
   threads = size;
@@ -232,7 +241,7 @@ void run(dim3 grid, dim3 size, size_t bytes, const std::function<void()>& body) 
   if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.x > INT32_MAX || grid.y > 65535 ||
       grid.z > 65535)
     fail("a launch has 1 to 2147483647 x 65535 x 65535 blocks");
-  if (bytes > kMostBytes) fail("a block has at most 227 KiB of memory");
+  if (bytes > most_memory()) fail("a block has less memory than the launch asks for");
   for (const int signal : {SIGSEGV, SIGBUS, SIGILL}) std::signal(signal, on_signal);
   std::memset(__start_longbow_shared, kFree, __stop_longbow_shared - __start_longbow_shared);
   now.body = &body;

@@ -31,6 +31,9 @@ extern const Thread* thread;
 extern Index block;
 extern dim3 threads, blocks;
 
+// Bytes of memory that a block has at most: 227 KiB, or fewer where LONGBOW_EMULATED_KIB says so.
+size_t most_memory();
+
 // Runs `body` once for each thread of each block, with `bytes` of memory for each block.
 void run(dim3 grid, dim3 size, size_t bytes, const std::function<void()>& body);
 

@@ -21,18 +21,38 @@
 #define blockDim (longbow::emulation::threads)
 #define gridDim (longbow::emulation::blocks)
 
-struct __attribute__((aligned(8))) float2 {
-  float x, y;
+// Vectors, copied number by number: of a copy as a whole the compiler does not check the address.
+namespace longbow::emulation {
+
+template <class T>
+struct alignas(2 * sizeof(T)) Two {
+  T x, y;
+  Two() = default;
+  Two(T first, T second) : x(first), y(second) {}
+  Two(const Two& from) : Two(from.x, from.y) {}
+  Two& operator=(const Two& from) {
+    x = from.x, y = from.y;
+    return *this;
+  }
 };
-struct __attribute__((aligned(16))) float4 {
-  float x, y, z, w;
+template <class T>
+struct alignas(4 * sizeof(T)) Four {
+  T x, y, z, w;
+  Four() = default;
+  Four(T first, T second, T third, T fourth) : x(first), y(second), z(third), w(fourth) {}
+  Four(const Four& from) : Four(from.x, from.y, from.z, from.w) {}
+  Four& operator=(const Four& from) {
+    x = from.x, y = from.y, z = from.z, w = from.w;
+    return *this;
+  }
 };
-struct __attribute__((aligned(8))) uint2 {
-  unsigned x, y;
-};
-struct __attribute__((aligned(16))) uint4 {
-  unsigned x, y, z, w;
-};
+
+}  // namespace longbow::emulation
+
+using float2 = longbow::emulation::Two<float>;
+using float4 = longbow::emulation::Four<float>;
+using uint2 = longbow::emulation::Two<unsigned>;
+using uint4 = longbow::emulation::Four<unsigned>;
 inline float2 make_float2(float x, float y) {
   return {x, y};
 }

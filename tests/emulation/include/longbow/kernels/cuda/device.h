@@ -19,7 +19,7 @@ inline int recomputed(int x) {
 }
 
 inline int most_dynamic_memory() {
-  return 227 << 10;
+  return static_cast<int>(emulation::most_memory());
 }
 
 template <class... Parameters, class... Arguments>
