@@ -102,6 +102,27 @@ TEST(RandomWindowCuda, LargeExponentsCancel) {
         EXPECT_TRUE(t.isfinite().all().item<bool>());
 }
 
+// Queries that see no key have nothing that their exponents are relative to.
+TEST(RandomWindowCuda, LargeExponentsWithoutAKeyReadZero) {
+  WindowInputs in(2, 2, 300, 64, 64, 100);
+  in.q = in.q * 20;
+  auto keep = at::ones({2, 300}, at::kBool);
+  keep[0].narrow(0, 0, 170).fill_(false);
+  keep[1].fill_(false);
+  for (const bool mirrored : {false, true})
+    for (const bool causal : {false, true}) {
+      const auto found =
+          random_window_results(in, in.way(mirrored, 32, 31, keep, causal), kOnGpu, random_window);
+      for (const auto& t : found) EXPECT_TRUE(t.isfinite().all().item<bool>());
+      for (const size_t i : {0, 1}) {
+        EXPECT_NEAR_TENSOR(found[i][1], at::zeros_like(found[i][1]), kExact);
+        if (!causal) continue;
+        const auto first = found[i][0].narrow(1, 0, 170);
+        EXPECT_NEAR_TENSOR(first, at::zeros_like(first), kExact);
+      }
+    }
+}
+
 TEST(RandomWindowCuda, IsTheSameEveryTime) {
   const WindowInputs in(1, 2, 1000, 64, 64, 64);
   const auto how = in.way(true, 32, 31);

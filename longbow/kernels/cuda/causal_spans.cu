@@ -149,12 +149,15 @@ struct Block {
   }
   // sum [16, D] += own features times the sums.
   __device__ __forceinline__ void add_sums(mma::C (&sum)[D / 8]) const {
-    if constexpr (!kTurned) return times_sums<D, D>(sum, own_x(), memory.half(0));
+    if constexpr (!kTurned) {
+      times_sums<D, D>(sum, own_x(), memory.half(0));
+    } else {
 #pragma unroll
-    for (int half = 0; half < kHalves; ++half) {
-      mma::C part[D / 8] = {};
-      times_sums<D, D>(part, own_x(), memory.half(half));
-      add_turned(sum, part, half);
+      for (int half = 0; half < kHalves; ++half) {
+        mma::C part[D / 8] = {};
+        times_sums<D, D>(part, own_x(), memory.half(half));
+        add_turned(sum, part, half);
+      }
     }
   }
   // Pairs with 16 others from n on, times the cosines of the differences of their angles.
@@ -300,11 +303,6 @@ struct Block {
     __syncwarp();
   }
 };
-
-__device__ inline void over_lanes(float& sum) {
-  sum += __shfl_xor_sync(0xffffffffu, sum, 1);
-  sum += __shfl_xor_sync(0xffffffffu, sum, 2);
-}
 
 template <bool kTurned>
 __global__ void __launch_bounds__(kThreads, 2) read(CausalRead given) {

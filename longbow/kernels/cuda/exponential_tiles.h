@@ -279,10 +279,6 @@ __device__ __forceinline__ void weigh(mma::C* pairs, int n, const float (&own)[2
     if (kKeys ? other < row : other > row) pairs[i / 4].part[i % 4] = 0;
   }
 }
-__device__ __forceinline__ void over_lanes(float& sum) {
-  sum += __shfl_xor_sync(0xffffffffu, sum, 1);
-  sum += __shfl_xor_sync(0xffffffffu, sum, 2);
-}
 
 inline dim3 blocks_of(const CausalExponential& task) {
   return {static_cast<unsigned>((task.q.tokens + kSpan - 1) / kSpan),

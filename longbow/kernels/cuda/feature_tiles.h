@@ -204,6 +204,12 @@ __device__ inline mma::B split_column(const float* column) {
   return b;
 }
 
+// A sum over the columns of a product, of which four neighbouring lanes have a part each.
+__device__ __forceinline__ void over_lanes(float& sum) {
+  sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+  sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+}
+
 // What rounding to bfloat16 leaves of two tiles C beside each other, from c on.
 __device__ inline mma::A rest_of(const mma::C* c, const mma::A& rounded) {
   mma::A rest;

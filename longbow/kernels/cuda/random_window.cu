@@ -92,10 +92,10 @@ __device__ void find_most(const Block& block, const RandomWindowRead& given, flo
     float offset = INFINITY;
     if (n < block.place.tokens) {
       const float features = static_cast<float>(task.q.projections * task.shape.sets),
-                  most = Block::kCausal ? memory.peak[row] : peak,
+                  most = Block::kCausal ? memory.peak[row] : peak, largest = given.largest[to],
                   rest = memory.offset[row] - most + logf(features);  // |f q|^2 / 2 was there
-      top[low] = fmaxf(top[low], given.largest[to] - rest);
-      offset = top[low] + rest;
+      top[low] = fmaxf(top[low], largest - rest);
+      offset = fmaxf(top[low] + rest, largest);  // where they cancel there is no key
       task.most[to] = top[low];
       task.offset[to] = offset;
       if (Block::kCausal) given.sum_offset[to] = offset + (most - peak);

@@ -67,11 +67,6 @@ struct Lane {
       g = lane / 4, t = lane % 4, row = warp * 16 + g;
 };
 
-__device__ __forceinline__ void over_lanes(float& sum) {
-  sum += __shfl_xor_sync(0xffffffffu, sum, 1);
-  sum += __shfl_xor_sync(0xffffffffu, sum, 2);
-}
-
 // Where this block stands.
 struct Place {
   int64_t group, b, h, first, tokens;
