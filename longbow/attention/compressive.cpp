@@ -116,6 +116,7 @@ class Compressive : public ProjectedMixer {
     Tensor number;  // [B or 1, G], negative before the first token
     Tensor places;  // [B or 1, G, rate]: of their rows among those seen
     Tensor rows;    // [B, G, rate, C]; zero before the first token
+    Tensor taps;    // the same of what slots are made of: other rows where there is a dilation
     Tensor left;    // [B or 1, G] bool: by the end of the call
   };
 
@@ -129,14 +130,14 @@ class Compressive : public ProjectedMixer {
     const int64_t columns = (std::min(memory.farthest(), n - 1) + 8) / 8 * 8;  // in whole vectors
     const auto distant = relative_->by_distance(q, columns - 1);
     auto all = x;
-    Tensor rows, slots;
+    Tensor taps, slots;
     if (groups > 0) {
-      rows = grouped(x);
-      slots = (*compressor_)(rows, {});
+      taps = grouped(x);
+      slots = (*compressor_)(taps, {});
       all = at::cat({x, x.new_zeros({x.size(0), memory.first_slot - n, x.size(2)}), slots}, 1);
     }
     const auto both = project_together(all, {key_.get(), value_.get()});
-    if (groups > 0) reconstruct({q, both[0], both[1]}, {rows, slots}, context);
+    if (groups > 0) reconstruct({q, both[0], both[1]}, {taps, slots}, context);
     const auto k = split_heads(both[0], heads_), v = split_heads(both[1], heads_);
     const auto [pairs, seen] = remembered_window(memory, n, k.size(2), x.device());
     return merged(read_blocks(relative_->content_queries(q), k, v, pairs, seen, weighing(), context,
@@ -153,7 +154,7 @@ class Compressive : public ProjectedMixer {
             .first_slot = (tokens + kMemoryBlock - 1) / kMemoryBlock * kMemoryBlock};
   }
 
-  // The rows of all groups of x [B, N, C], zero before the first token: [B, N div rate, rate, C].
+  // The taps of all groups of x [B, N, C], zero before the first token: [B, N div rate, rate, C].
   Tensor grouped(const Tensor& x) const {
     const int64_t groups = x.size(1) / rate_, span = (rate_ - 1) * config_.dilation + 1;
     if (config_.dilation == 1) {
@@ -186,7 +187,7 @@ class Compressive : public ProjectedMixer {
       const auto groups = leaving(seen, tokens, back);
       const auto index = usage.defined() ? most_used(usage, groups, context) : Tensor();
       reconstruct(q, real, groups, band, context);
-      const auto slots = all_slots((*compressor_)(groups.rows, index), groups, state);
+      const auto slots = all_slots((*compressor_)(groups.taps, index), groups, state);
       const auto g = slot_numbers(seen.first, band);  // [B or 1, 1, K, 1, S']
       const auto by_slot = relative_->content(q, slot_windows(slots.k, band));
       const auto place = (i - left * rate_ + left - g).clamp(0, back + config_.slots);
@@ -233,11 +234,17 @@ class Compressive : public ProjectedMixer {
     Groups groups;
     groups.number = compressed_before(seen.first).unsqueeze(1) +
                     at::arange(most_groups(tokens), seen.first.options());
-    const auto taps = (at::arange(rate_, seen.first.options()) - last) * config_.dilation + last;
-    const auto position = (groups.number * rate_).unsqueeze(-1) + taps;  // [B or 1, G, rate]
-    groups.places = (position - seen.first.view({-1, 1, 1}) + back).clamp(0, back + tokens - 1);
-    const auto picked = at_places(seen.rows, groups.places);
-    groups.rows = picked.masked_fill((position < 0).unsqueeze(-1), 0);
+    const auto place_of = [&](const Tensor& position) {
+      return (position - seen.first.view({-1, 1, 1}) + back).clamp(0, back + tokens - 1);
+    };
+    const auto rows_at = [&](const Tensor& position) {
+      return at_places(seen.rows, place_of(position)).masked_fill((position < 0).unsqueeze(-1), 0);
+    };
+    const auto member = at::arange(rate_, seen.first.options());
+    const auto begin = (groups.number * rate_).unsqueeze(-1);  // [B or 1, G, 1]
+    groups.places = place_of(begin + member);
+    groups.taps = rows_at(begin + (member - last) * config_.dilation + last);
+    groups.rows = config_.dilation == 1 ? groups.taps : rows_at(begin + member);
     groups.left = groups.number < compressed_before(seen.first + seen.length).unsqueeze(1);
     return groups;
   }
@@ -306,7 +313,9 @@ class Compressive : public ProjectedMixer {
     if (!reconstructs()) return;
     const int64_t tiles = band.tiles(), found = groups.rows.size(1);
     const int64_t each = tiles > 1 ? groups_between(band) : found, missing = tiles * each - found;
-    const auto rows = at::constant_pad_nd(groups.rows.detach(), {0, 0, 0, 0, 0, missing});
+    const auto of_tiles = [&](const Tensor& x) {
+      return at::constant_pad_nd(x.detach(), {0, 0, 0, 0, 0, missing});
+    };
     const auto there =
         at::constant_pad_nd(groups.left.logical_and(groups.number >= 0), {0, missing})
             .view({-1, 1, tiles, 1, each});
@@ -322,8 +331,8 @@ class Compressive : public ProjectedMixer {
       return weights.matmul(v.to(weights.scalar_type()));  // [B, H, K, tile, D]
     };
     const auto difference =
-        read_by_content(rows.flatten(1, 2), there.repeat_interleave(rate_, -1)) -
-        read_by_content((*compressor_)(rows, {}), there);
+        read_by_content(of_tiles(groups.rows).flatten(1, 2), there.repeat_interleave(rate_, -1)) -
+        read_by_content((*compressor_)(of_tiles(groups.taps), {}), there);
     const auto counted =
         real.logical_and(there.any(-1, true)).expand({q.size(0), 1, tiles, band.tile, 1});
     const auto terms = counted.sum() * (difference.size(1) * difference.size(-1));
@@ -336,7 +345,7 @@ class Compressive : public ProjectedMixer {
     Tensor q, k, v;  // [B, H, N, D]; of tokens and slots [B, M, H D]
   };
   struct Compressed {
-    Tensor rows, slots;  // [B, G, rate, C], [B, G, C]
+    Tensor taps, slots;  // [B, G, rate, C], [B, G, C]
   };
   void reconstruct(const Projected& from, const Compressed& of, Context& context) const {
     if (!reconstructs()) return;
@@ -344,7 +353,7 @@ class Compressive : public ProjectedMixer {
     const auto memory = remembered(n);
     const int64_t gone = memory.left(n);  // groups
     if (gone == 0) return context.add_loss(at::zeros({}, from.q.options().dtype(wide(from.q))));
-    const auto slots = compressor_->known(of.slots, of.rows);
+    const auto slots = compressor_->known(of.slots, of.taps);
     const auto of_tokens = [&](const Tensor& x) {
       return split_heads(x.detach().narrow(1, 0, gone * rate_), heads_);
     };

@@ -152,10 +152,10 @@ struct Trained {
   Tensor loss;
   Mixer mixer;
 };
-Trained trained(const std::string& options, const Tensor& x) {
+Trained trained(const std::string& options, const Tensor& x, Tensors* maps = nullptr) {
   Trained result = {{}, made("compressive", options)};
   result.mixer->train();
-  Context context = {.mask = {.causal = true}};
+  Context context = {.mask = {.causal = true}, .maps = maps};
   (*result.mixer)(x, context);
   result.loss = context.loss;
   return result;
@@ -221,23 +221,33 @@ TEST(Compressive, NothingIsLostOfRowsThatAreEqual) {
   EXPECT_GT(differing.loss.item<double>(), 1e-4);
 }
 
-// The loss by its definition, one tile of queries against the groups that leave in it.
+// The loss by its definition, one tile of queries against the groups that leave in it. Who looks at
+// the weights has it from tiles.
 TEST(Compressive, TheReconstructionIsTheMeanSquareOfTheDifference) {
   const auto x = random_normal({1, 12, kWidth}, 6);
-  const auto run = trained("{memory: 4, slots: 3, rate: 2, reconstruction: 0.5}", x);
-  const auto of = [&](const std::string& name) { return oracle::tensor_of(*run.mixer, name); };
-  const auto project = [&](const Tensor& t, const std::string& name) {
-    return split_heads(t.matmul(of(name + ".weight").t()) + of(name + ".bias"), 2);
-  };
   const auto e = x.narrow(1, 0, 8);  // c_12 = 9 div 2 = 4 groups
-  const auto c = e.unflatten(1, {4, 2}).flatten(2).matmul(of("compressor.convolution.weight").t()) +
-                 of("compressor.convolution.bias");
-  const auto read = [&](const Tensor& rows) {
-    return oracle::softmax(project(x, "query"), project(rows, "key"), project(rows, "value"),
-                           at::ones({1, 1, 12, rows.size(1)}, at::kDouble));
-  };
-  EXPECT_NEAR(run.loss.item<double>(), 0.5 * (read(e) - read(c)).square().mean().item<double>(),
-              1e-12);
+  Tensors maps;
+  for (const int64_t dilation : {1, 2})
+    for (Tensors* looks : {static_cast<Tensors*>(nullptr), &maps}) {
+      const auto run = trained("{memory: 4, slots: 3, rate: 2, reconstruction: 0.5, dilation: " +
+                                   std::to_string(dilation) + "}",
+                               x, looks);
+      const auto of = [&](const std::string& name) { return oracle::tensor_of(*run.mixer, name); };
+      const auto project = [&](const Tensor& t, const std::string& name) {
+        return split_heads(t.matmul(of(name + ".weight").t()) + of(name + ".bias"), 2);
+      };
+      const auto behind = at::constant_pad_nd(e, {0, 0, dilation - 1, 0}).narrow(1, 0, 8);
+      const auto taps = at::cat({behind.slice(1, 0, 8, 2), e.slice(1, 1, 8, 2)}, 2);
+      const auto c =
+          taps.matmul(of("compressor.convolution.weight").t()) + of("compressor.convolution.bias");
+      const auto read = [&](const Tensor& rows) {
+        return oracle::softmax(project(x, "query"), project(rows, "key"), project(rows, "value"),
+                               at::ones({1, 1, 12, rows.size(1)}, at::kDouble));
+      };
+      EXPECT_NEAR(run.loss.item<double>(), 0.5 * (read(e) - read(c)).square().mean().item<double>(),
+                  1e-12)
+          << dilation << " " << (looks != nullptr);
+    }
 }
 
 TEST(Compressive, TheCompressorLearnsWhatTheReconstructionSays) {
