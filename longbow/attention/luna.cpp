@@ -86,7 +86,7 @@ class Luna : public MixerImpl {
     const auto source = context.memory.defined() ? context.memory : x;
     if (!context.mask.causal) return read(x, pack(source, context), context);
     const auto seen = positions_of(source, {.mask = {.keep = context.mask.keep}});
-    return running(x, source, carried(context), seen, context, nullptr);
+    return running(x, carried(context), seen, context, nullptr);
   }
 
   // A memory is packed here, once. Without one the state is the two running sums; a P that came
@@ -115,7 +115,7 @@ class Luna : public MixerImpl {
     if (lane.count("keys"))
       return read(x, {lane.at("keys"), lane.at("values"), lane.at("there")}, context);
     const auto p = lane.count("p") ? at::where(lane.at("has_p"), lane.at("p"), first()) : first();
-    return running(x, x, p, context.positions, context, &state);
+    return running(x, p, context.positions, context, &state);
   }
 
  private:
@@ -159,9 +159,10 @@ class Luna : public MixerImpl {
 
   // The causal form; `seen` [B, M] counts the tokens before each. A memory first takes the width of
   // the model, as its packed tokens do.
-  Tensor running(const Tensor& x, const Tensor& source, const Tensor& p, const Tensor& seen,
-                 Context& context, State* state) const {
-    const auto of = projected(x, source);
+  Tensor running(const Tensor& x, const Tensor& p, const Tensor& seen, Context& context,
+                 State* state) const {
+    const auto& memory = context.memory;
+    const auto of = memory.defined() ? projected(x, memory) : projected(x);
     const auto keys = split_heads(of.k, heads_);
     const auto type = slot_type(keys, keys, config_.length, state);
     const auto by_head = [&](const Tensor& t) { return split_heads(t, heads_).to(type); };
@@ -179,11 +180,11 @@ class Luna : public MixerImpl {
   struct Projected {
     Tensor q, k, v, pack_key;  // [B, N or M, C]
   };
-  Projected projected(const Tensor& x, const Tensor& source) const {
-    if (!source.is_same(x)) {
-      const auto tokens = (*pack_value_)(source);
-      return {(*query_)(x), (*key_)(tokens), (*value_)(tokens), (*pack_key_)(source)};
-    }
+  Projected projected(const Tensor& x, const Tensor& memory) const {
+    const auto tokens = (*pack_value_)(memory);
+    return {(*query_)(x), (*key_)(tokens), (*value_)(tokens), (*pack_key_)(memory)};
+  }
+  Projected projected(const Tensor& x) const {
     std::vector<const Linear*> layers = {query_.get(), key_.get(), pack_key_.get()};
     if (!config_.tied) layers.push_back(value_.get());
     const auto rows = project_together(x, layers);

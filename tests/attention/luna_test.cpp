@@ -309,6 +309,19 @@ TEST(Luna, AQueryWithoutAnyKeyGetsTheOutputBias) {
   }
 }
 
+// A memory takes the width of the model first, whatever tensor it is.
+TEST(Luna, AMemoryMayBeTheTokensThemselves) {
+  Site site = kSite;
+  site.cross = true;
+  const auto mixer = made("{length: 4}", site);
+  const auto x = random_normal({2, 5, kWidth}, 24);
+  for (const bool causal : {false, true}) {
+    Context itself = {.mask = {.causal = causal}, .memory = x},
+            copy = {.mask = {.causal = causal}, .memory = x.clone()};
+    EXPECT_NEAR_TENSOR((*mixer)(x, itself), (*mixer)(x, copy), kExact) << causal;
+  }
+}
+
 TEST(Luna, TheStateIsTwoSumsPerHeadWhateverTheLength) {
   const auto mixer = make_mixer("luna", kSite, "{length: 4}");
   mixer->to(at::kBFloat16);
