@@ -41,5 +41,12 @@ TEST(BlendCuda, IsTheFormulaForAllWidthsAndTypes) {
       }
 }
 
+TEST(BlendCuda, ReadsWeightsAtAnyAddress) {
+  const auto options = at::TensorOptions("cuda:0").dtype(at::kBFloat16);
+  const auto weights = random_normal({33}, 1).to(options).narrow(0, 1, 32).view({2, 2, 8}),
+             x = random_normal({2, 2, 7, 8}, 2).to(options);
+  EXPECT_NEAR_TENSOR(blend({x, x}, weights), blend({x, x}, weights.clone()), kExact);
+}
+
 }  // namespace
 }  // namespace longbow

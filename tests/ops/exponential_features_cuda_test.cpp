@@ -32,6 +32,16 @@ TEST(ExponentialFeaturesCuda, AreThoseOfTheCpu) {
         }
 }
 
+TEST(ExponentialFeaturesCuda, TakeMatricesAtOddAddresses) {
+  const auto x = random_normal({2, 1, 5, 8}, 1), all = random_normal({1 + 6 * 8}, 2);
+  const auto found = [&](const at::TensorOptions& options) {
+    const auto omega = all.to(options).narrow(0, 1, 6 * 8).view({1, 6, 8});
+    const auto both = exponential_features(x.to(options), omega, 0.4, {}, Peak::token);
+    return at::cat({both.phi, both.peak}, -1).cpu().to(at::kDouble);
+  };
+  EXPECT_NEAR_TENSOR(found(kOnGpu), found(at::kDouble), (Tolerance{1e-4, 1e-5}));
+}
+
 TEST(ExponentialFeaturesCuda, HaveNoKernelWhereAGradientIsWanted) {
   const auto x = random_normal({1, 1, 2, 4}, 1).to(kOnGpu);
   EXPECT_TRUE(has_exponential_kernel(x, Peak::token));

@@ -16,11 +16,19 @@ TEST(LevelStartsCuda, AreTheFormulaForAllSizesAndTypes) {
       const auto x = random_normal({2, 3, tokens, width}, 1).to(at::Device("cuda:0"), type);
       const auto leaf = x.detach().requires_grad_();
       const auto y = level_starts(leaf, rows);
+      EXPECT_EQ(y.transpose(1, 2).is_contiguous(), width % 8 == 0);  // as the kernel lays it out
       EXPECT_TRUE(y.equal(level_starts_formula(x, rows)));
       const auto g = random_normal(y.sizes(), 2).to(x.options());
       EXPECT_TRUE(torch::autograd::grad({y}, {leaf}, {g})[0].equal(
           level_starts_formula_backward(g, tokens, rows)));
     }
+}
+
+TEST(LevelStartsCuda, AreZerosWithoutTokens) {
+  const auto x = at::empty({1, 2, 0, 8}, at::kHalf).to(at::Device("cuda:0")).requires_grad_();
+  const auto y = level_starts(x, {2, 1});
+  EXPECT_TRUE(y.equal(at::zeros({1, 2, 3, 8}, x.options())));
+  EXPECT_EQ(torch::autograd::grad({y}, {x}, {at::ones_like(y)})[0].sizes(), x.sizes());
 }
 
 }  // namespace

@@ -59,5 +59,45 @@ TEST(OrdersCuda, AreTheFormulaForAllSizesAndTypes) {
     }
 }
 
+TEST(OrdersCuda, MayHaveNoTokens) {
+  const at::Device device("cuda:0");
+  const auto none = at::empty({1, 2, 3, 0}, at::kLong).to(device);
+  const auto x = at::empty({1, 2, 0, 8}, at::kHalf).to(device).requires_grad_();
+  const auto y = in_orders(x, {none, none}, 4);
+  EXPECT_TRUE(y.equal(at::zeros({1, 2, 3, 4, 8}, x.options())));
+  const auto logs = at::zeros({1, 2, 3, 4, 1}, x.options().dtype(at::kFloat)).requires_grad_();
+  const auto part = y.detach().requires_grad_();
+  const auto joined = join_orders({part, logs}, {none, none});
+  EXPECT_EQ(joined.out.sizes(), x.sizes());
+  const auto d = torch::autograd::grad({y, joined.out}, {x, part, logs},
+                                       {at::ones_like(y), at::ones_like(joined.out)});
+  EXPECT_EQ(d[0].sizes(), x.sizes());
+  for (const auto& slope : {d[1], d[2]}) EXPECT_TRUE(slope.equal(at::zeros_like(slope)));
+}
+
+// A gradient, or a part, that does not begin at a multiple of 16 bytes.
+TEST(OrdersCuda, ReadsOddAddresses) {
+  const at::Device device("cuda:0");
+  const auto order = random_normal({1, 2, 3, 6}, 9).argsort(-1, false).to(device);
+  const Orders orders = {order, order.argsort(-1, false)};
+  const auto found = [&](bool odd) {
+    const auto drawn = [&](uint64_t seed) {  // [1, 2, 3, 6, 8]
+      const auto all = at::constant_pad_nd(random_normal({288}, seed), {1, 0});
+      const auto x = all.to(device, at::kBFloat16).narrow(0, 1, 288).view({1, 2, 3, 6, 8});
+      return odd ? x : x.clone();
+    };
+    const auto x = random_normal({1, 2, 6, 8}, 1).to(device, at::kBFloat16).requires_grad_();
+    const auto y = in_orders(x, orders, 6);
+    const auto part = drawn(2).requires_grad_();
+    const auto logs = random_normal({1, 2, 3, 6, 1}, 3).to(device, at::kFloat);
+    const auto joined = join_orders({part, logs}, orders).out;
+    auto all = torch::autograd::grad({y, joined}, {x, part}, {drawn(4), x.detach()});
+    all.push_back(joined.detach());
+    return all;
+  };
+  const auto got = found(true), want = found(false);
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(got[i].equal(want[i])) << i;
+}
+
 }  // namespace
 }  // namespace longbow

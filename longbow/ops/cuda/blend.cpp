@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "longbow/kernels/blend.h"
-#include "longbow/ops/element.h"
+#include "longbow/ops/cuda/rows.h"
 #include "longbow/ops/head_rows.h"
 
 namespace longbow {
@@ -33,7 +33,7 @@ struct Given {
   Tensor weights;
   Blend task;
 
-  Given(at::TensorList of, const Tensor& by) : weights(by.contiguous()) {
+  Given(at::TensorList of, const Tensor& by) : weights(dense_rows(by)) {
     const auto& x = of[0];
     task = {.type = element_of(x),
             .batch = x.size(0),

@@ -18,8 +18,8 @@ using at::Tensor;
 using Two = std::tuple<Tensor, Tensor>;
 using Four = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 
-bool fits(const Tensor& x) {
-  return x.scalar_type() != at::kDouble && x.numel() > 0;
+bool fits(const Tensor& x, int64_t rows) {
+  return x.scalar_type() != at::kDouble && x.numel() > 0 && rows > 0;
 }
 
 // Parameters without gaps; the results are set by the caller.
@@ -44,7 +44,7 @@ struct Given {
 
 Two forward(const Tensor& delta, const Tensor& alpha, const Tensor& beta, const Tensor& eta,
             int64_t rows, double factor, double fastest) {
-  if (!fits(delta)) {
+  if (!fits(delta, rows)) {
     const auto found = damped_modes_formula({delta, alpha, beta, eta}, rows, factor, fastest);
     return {found.rate, found.weight};
   }
@@ -63,7 +63,7 @@ Two forward(const Tensor& delta, const Tensor& alpha, const Tensor& beta, const 
 Four backward(const Tensor& given_drate, const Tensor& given_dweight, const Tensor& delta,
               const Tensor& alpha, const Tensor& beta, const Tensor& eta, double factor,
               double fastest) {
-  if (!fits(delta)) {
+  if (!fits(delta, given_drate.size(0))) {
     const auto found = damped_modes_formula_backward({given_drate, given_dweight},
                                                      {delta, alpha, beta, eta}, factor, fastest);
     return {found.delta, found.alpha, found.beta, found.eta};

@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "longbow/kernels/exponential_features.h"
+#include "longbow/ops/cuda/rows.h"
 
 namespace longbow {
 namespace {
@@ -20,7 +21,7 @@ std::tuple<Tensor, Tensor> on_cuda(const Tensor& given, const Tensor& matrix, bo
                                    double scale, const std::optional<Tensor>& given_keep, bool) {
   const c10::cuda::CUDAGuard guard(given.device());
   const auto x = given.stride(3) == 1 ? given : given.contiguous(),
-             omega = matrix.to(at::kFloat).contiguous(),
+             omega = dense_rows(matrix.to(at::kFloat)),
              keep = given_keep ? given_keep->contiguous() : Tensor();
   const auto wide = x.options().dtype(at::kFloat);
   const int64_t b = x.size(0), h = x.size(1), n = x.size(2);

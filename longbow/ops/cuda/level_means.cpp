@@ -127,7 +127,7 @@ Tensor starts(const Tensor& given, at::IntArrayRef rows) {
 }
 
 Tensor starts_backward(const Tensor& given, int64_t tokens, at::IntArrayRef rows) {
-  if (!fits(given, rows)) return level_starts_formula_backward(given, tokens, rows);
+  if (tokens == 0 || !fits(given, rows)) return level_starts_formula_backward(given, tokens, rows);
   const c10::cuda::CUDAGuard guard(given.device());
   const auto g = with_rows(given),
              dx = at::empty({g.size(0), tokens, g.size(1), g.size(3)}, g.options()).transpose(1, 2);

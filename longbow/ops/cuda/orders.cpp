@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "longbow/kernels/orders.h"
+#include "longbow/ops/cuda/rows.h"
 #include "longbow/ops/element.h"
 #include "longbow/ops/head_rows.h"
 
@@ -18,10 +19,10 @@ namespace {
 using at::Tensor;
 using Two = std::tuple<Tensor, Tensor>;
 
-bool fits(const Tensor& x) {
+bool fits(const Tensor& x, const Tensor& order) {
   const auto type = x.scalar_type();
-  return (type == at::kBFloat16 || type == at::kHalf) && x.numel() > 0 && x.size(-1) % 8 == 0 &&
-         x.size(-1) <= 256;
+  return (type == at::kBFloat16 || type == at::kHalf) && x.numel() > 0 && order.numel() > 0 &&
+         x.size(-1) % 8 == 0 && x.size(-1) <= 256;
 }
 
 // Of orders without gaps.
@@ -49,7 +50,7 @@ Tensor empty_heads(const Tensor& like, const Tensor& inverse) {
 
 Tensor forward(const Tensor& given, const Tensor& given_order, const Tensor& given_inverse,
                int64_t places) {
-  if (!fits(given)) return in_orders_formula(given, given_order, places);
+  if (!fits(given, given_order)) return in_orders_formula(given, given_order, places);
   const c10::cuda::CUDAGuard guard(given.device());
   const auto x = with_rows(given), order = given_order.contiguous(),
              inverse = given_inverse.contiguous();
@@ -62,9 +63,9 @@ Tensor forward(const Tensor& given, const Tensor& given_order, const Tensor& giv
 }
 
 Tensor backward(const Tensor& given, const Tensor& given_order, const Tensor& given_inverse) {
-  if (!fits(given)) return in_orders_formula_backward(given, given_inverse);
+  if (!fits(given, given_order)) return in_orders_formula_backward(given, given_inverse);
   const c10::cuda::CUDAGuard guard(given.device());
-  const auto g = given.contiguous(), order = given_order.contiguous(),
+  const auto g = dense_rows(given), order = given_order.contiguous(),
              inverse = given_inverse.contiguous(), dx = empty_heads(g, inverse);
   kernels::in_orders_backward_cuda(
       {orders_of(g, order, inverse, g.size(3)), g.const_data_ptr(), results_of(dx), nullptr, {}},
@@ -75,12 +76,12 @@ Tensor backward(const Tensor& given, const Tensor& given_order, const Tensor& gi
 
 Two join(const Tensor& given_out, const Tensor& given_log_sum, const Tensor& given_order,
          const Tensor& given_inverse) {
-  if (!fits(given_out) || given_log_sum.scalar_type() != at::kFloat) {
+  if (!fits(given_out, given_order) || given_log_sum.scalar_type() != at::kFloat) {
     const auto joined = join_orders_formula({given_out, given_log_sum}, given_inverse);
     return {joined.out, joined.log_sum};
   }
   const c10::cuda::CUDAGuard guard(given_out.device());
-  const auto out = given_out.contiguous(), log_sum = given_log_sum.contiguous(),
+  const auto out = dense_rows(given_out), log_sum = given_log_sum.contiguous(),
              order = given_order.contiguous(), inverse = given_inverse.contiguous();
   const auto mean = empty_heads(out, inverse);
   const auto all =
@@ -99,13 +100,13 @@ Two join(const Tensor& given_out, const Tensor& given_log_sum, const Tensor& giv
 Two join_backward(const Tensor& given_dout, const Tensor& given_dall, const Tensor& given_out,
                   const Tensor& given_log_sum, const Tensor& given_order,
                   const Tensor& given_inverse) {
-  if (!fits(given_out) || given_log_sum.scalar_type() != at::kFloat) {
+  if (!fits(given_out, given_order) || given_log_sum.scalar_type() != at::kFloat) {
     const auto found = join_orders_formula_backward(
         {given_dout, given_dall}, {given_out, given_log_sum}, {given_order, given_inverse});
     return {found.out, found.log_sum};
   }
   const c10::cuda::CUDAGuard guard(given_out.device());
-  const auto out = given_out.contiguous(), log_sum = given_log_sum.contiguous(),
+  const auto out = dense_rows(given_out), log_sum = given_log_sum.contiguous(),
              order = given_order.contiguous(), inverse = given_inverse.contiguous(),
              dout = with_rows(given_dout), dall = given_dall.contiguous();
   const bool all_written = out.size(3) == inverse.size(3);
