@@ -81,5 +81,44 @@ TEST(JoinSoftmaxCuda, ReadsPartsOfLongerSums) {
   for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(got[i].equal(want[i])) << i;
 }
 
+// The stride of a dimension of size 1 says nothing.
+TEST(JoinSoftmaxCuda, ReadsSumsOfOneHeadAsTheyLie) {
+  const at::Device device("cuda:0");
+  const auto rows = [&](uint64_t seed) {
+    return random_normal({2, 1, 20, 16}, seed).to(device, at::kBFloat16);
+  };
+  const auto found = [&](bool by_token) {
+    const auto sums = [&](uint64_t seed) {
+      const auto x = random_normal({2, 20, 1, 1}, seed).to(device, at::kFloat);
+      return by_token ? x.transpose(1, 2) : x.view({2, 1, 20, 1});
+    };
+    const std::vector<Tensor> leaves = {rows(1).requires_grad_(), sums(2).requires_grad_(),
+                                        rows(3).requires_grad_(), sums(4).requires_grad_()};
+    const auto y = join_softmax({leaves[0], leaves[1]}, {leaves[2], leaves[3]});
+    auto all = torch::autograd::grad({y.out, y.log_sum}, leaves, {rows(5), sums(6)});
+    all.push_back(y.out.detach());
+    all.push_back(y.log_sum.detach());
+    return all;
+  };
+  const auto got = found(true), want = found(false);
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(got[i].equal(want[i])) << i;
+}
+
+// Sums that all heads share have no kernel.
+TEST(JoinSoftmaxCuda, TakesSumsOfAllHeads) {
+  const at::Device device("cuda:0");
+  const auto rows = [](uint64_t seed) {
+    return random_normal({2, 3, 20, 16}, seed).to(at::kBFloat16);
+  };
+  const auto sums = [](uint64_t seed) { return random_normal({2, 1, 20, 1}, seed).to(at::kFloat); };
+  const auto there = [&](const SoftmaxPart& x) {
+    return SoftmaxPart{x.out.to(device), x.log_sum.to(device)};
+  };
+  const SoftmaxPart a = {rows(1), sums(2)}, b = {rows(3), sums(4)};
+  const auto got = join_softmax(there(a), there(b)), want = join_softmax(a, b);
+  EXPECT_TRUE(got.out.cpu().equal(want.out));
+  EXPECT_TRUE(got.log_sum.cpu().equal(want.log_sum));
+}
+
 }  // namespace
 }  // namespace longbow

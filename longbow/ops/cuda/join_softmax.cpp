@@ -21,15 +21,23 @@ using Four = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 
 bool fits(const Tensor& a, const Tensor& log_a, const Tensor& b, const Tensor& log_b) {
   const auto type = a.scalar_type();
+  const auto sums_of = [](const Tensor& x, const Tensor& sums) {
+    return sums.scalar_type() == at::kFloat && sums.sizes().slice(0, 3) == x.sizes().slice(0, 3);
+  };
   return (type == at::kBFloat16 || type == at::kHalf) && b.scalar_type() == type && a.dim() == 4 &&
-         a.numel() > 0 && a.size(3) % 8 == 0 && a.size(3) <= 256 &&
-         log_a.scalar_type() == at::kFloat && log_b.scalar_type() == at::kFloat;
+         a.numel() > 0 && a.size(3) % 8 == 0 && a.size(3) <= 256 && sums_of(a, log_a) &&
+         sums_of(b, log_b);
 }
 
-// Sums [B, H, N, 1] as they are where heads stand at one distance, else a copy.
+// From head to head of sums [B, H, N, 1]; where there is one, from sequence to sequence: strides of
+// dimensions of size 1 say nothing.
+int64_t head_stride(const Tensor& sums) {
+  return sums.stride(sums.size(1) > 1 ? 1 : 0);
+}
+// Sums as they are where heads stand at one distance, else a copy.
 Tensor with_heads(const Tensor& sums) {
   const bool lines = (sums.size(2) == 1 || sums.stride(2) == 1) &&
-                     (sums.size(0) == 1 || sums.stride(0) == sums.size(1) * sums.stride(1));
+                     (sums.size(0) == 1 || sums.stride(0) == sums.size(1) * head_stride(sums));
   return lines ? sums : sums.contiguous();
 }
 
@@ -47,8 +55,8 @@ kernels::JoinSoftmax task_of(const Tensor& a, const Tensor& log_a, const Tensor&
           .b = rows_of(b),
           .log_a = log_a.const_data_ptr<float>(),
           .log_b = log_b.const_data_ptr<float>(),
-          .log_a_stride = log_a.stride(1),
-          .log_b_stride = log_b.stride(1),
+          .log_a_stride = head_stride(log_a),
+          .log_b_stride = head_stride(log_b),
           .out = {},
           .log_sum = nullptr};
 }
