@@ -41,6 +41,13 @@ Tensor by_token(const Tensor& x, const Tensor& like) {
   return x.squeeze(-1).transpose(1, 2).to(like.scalar_type());
 }
 
+// What fades from each token to the next, 0 at the first or, `at_end`, the last one.
+Tensor fading_of(const Tensor& rising, bool at_end) {
+  const auto between =
+      at::constant_pad_nd(-rising.diff(1, 2), {0, 0, at_end ? 0 : 1, at_end ? 1 : 0});
+  return between.narrow(2, 0, rising.size(2));  // none of no tokens
+}
+
 // What both passes need; all is [B, C, N, 1].
 struct Parts {
   Tensor k, v, mean, seen, log_sum;
@@ -49,10 +56,10 @@ struct Parts {
       : k(by_channel(given_k)), v(by_channel(given_v)) {
     if (keep) k = k.masked_fill(keep->logical_not().unsqueeze(1).unsqueeze(-1), -kInfinity);
     const auto most = std::get<0>(k.detach().clamp_min(kNothing).cummax(2));
-    const auto fading = at::constant_pad_nd(-most.diff(1, 2), {0, 0, 1, 0});
     Tensor none;
     const auto sums = decayed_product_formula(at::ones_like(v), (k - most).exp(),
-                                              at::cat({v, at::ones_like(v)}, -1), fading, {}, none);
+                                              at::cat({v, at::ones_like(v)}, -1),
+                                              fading_of(most, /*at_end=*/false), {}, none);
     const auto weights = sums.narrow(-1, 1, 1);
     seen = weights > 0;
     mean = sums.narrow(-1, 0, 1) / weights.clamp_min(kSmallest);
@@ -60,12 +67,7 @@ struct Parts {
   }
 };
 
-Two on_cpu(const Tensor& gate, const Tensor& k, const Tensor& v, const Optional& keep) {
-  check(gate, k, v, keep);
-  return running_mean_formula(gate, k, v, keep);
-}
-Two on_meta(const Tensor& gate, const Tensor& k, const Tensor& v, const Optional& keep) {
-  check(gate, k, v, keep);
+Two on_meta(const Tensor&, const Tensor&, const Tensor& v, const Optional&) {
   return {at::empty_like(v), at::empty({0}, v.options())};
 }
 ThreeGradients backward_on_meta(const Tensor&, const Tensor& gate, const Tensor& k, const Tensor& v,
@@ -107,6 +109,7 @@ struct Gradient : Differentiable {
 };
 
 Two with_gradient(const Tensor& gate, const Tensor& k, const Tensor& v, const Optional& keep) {
+  check(gate, k, v, keep);
   if (wants_gradient(gate, k, v)) {
     const auto results = applied<Gradient>({gate, k, v}, keep);
     return {results[0], results[1]};
@@ -129,7 +132,7 @@ TORCH_LIBRARY_FRAGMENT(longbow, m) {
       "Tensor sums) -> (Tensor dgate, Tensor dk, Tensor dv)");
 }
 TORCH_LIBRARY_IMPL(longbow, CPU, m) {
-  m.impl("running_mean", on_cpu);
+  m.impl("running_mean", running_mean_formula);
   m.impl("running_mean_backward", running_mean_backward_formula);
 }
 TORCH_LIBRARY_IMPL(longbow, Meta, m) {
@@ -158,11 +161,11 @@ ThreeGradients running_mean_backward_formula(const Tensor& gradient, const Tenso
   const Parts parts(k, v, keep);
   const auto open = by_channel(gate).sigmoid(), g = by_channel(gradient) * open;
   const auto slopes = g.masked_fill(parts.seen.logical_not(), 0);
-  const auto fading = at::constant_pad_nd(-parts.log_sum.diff(1, 2), {0, 0, 0, 1});
   const auto ones = at::ones_like(slopes);
   Tensor none;
-  const auto sums = decayed_product_formula(ones, ones, at::cat({slopes, slopes * parts.mean}, -1),
-                                            fading, {.reversed = true}, none);
+  const auto sums =
+      decayed_product_formula(ones, ones, at::cat({slopes, slopes * parts.mean}, -1),
+                              fading_of(parts.log_sum, /*at_end=*/true), {.reversed = true}, none);
   const auto weights = (parts.k - parts.log_sum).exp();
   const auto dv = weights * sums.narrow(-1, 0, 1);
   const auto dk = parts.v * dv - weights * sums.narrow(-1, 1, 1);

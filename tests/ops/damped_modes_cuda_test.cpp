@@ -36,5 +36,19 @@ TEST(DampedModesCuda, AreTheFormulaForAllTypes) {
     }
 }
 
+TEST(DampedModesCuda, OfNoRowsAreNone) {
+  const auto x = random_normal({6, 3}, 1).to(at::kFloat).cuda().requires_grad_();
+  const auto none = damped_modes({x, x, x, x}, 0, 1, -1);
+  EXPECT_EQ(none.rate.sizes(), at::IntArrayRef({0, 3}));
+  EXPECT_NEAR_TENSOR(torch::autograd::grad({none.rate.sum() + none.weight.sum()}, {x})[0].cpu(),
+                     at::zeros({6, 3}), kExact);
+}
+
+TEST(DampedModesCuda, HideNoNaN) {
+  const auto x = at::ones({2, 3}, at::TensorOptions("cuda:0").dtype(at::kFloat)),
+             bad = at::full_like(x, NAN);
+  EXPECT_TRUE(damped_modes({x, bad, x, x}, 2, 1, -1).rate.isnan().all().item<bool>());
+}
+
 }  // namespace
 }  // namespace longbow

@@ -32,6 +32,8 @@ void expect_near_formula(int64_t heads, int64_t tokens, int64_t width, const Ten
     auto n = by.defined() ? by.to(type).to(options.device()).to(divisor_type) : by;
     if (learned) n = laid_out(n, by_token).requires_grad_();
     const auto y = divided_softmax(scores, n, 0.5, 0.7);
+    if (options.device().is_cuda() && width % 8 == 0)  // as the kernel lays it out
+      EXPECT_TRUE(y.transpose(1, 2).is_contiguous());
     std::vector<Tensor> leaves = {scores};
     if (learned) leaves.push_back(n);
     auto found = torch::autograd::grad({y}, leaves, {given(drawn(2))});
@@ -54,6 +56,19 @@ TEST(DividedSoftmaxCuda, IsItsFormula) {
       expect_near_formula(3, 37, width, {}, at::kFloat, false, by_token);
     }
   expect_near_formula(1, 1, 24, random_normal({2, 1, 1, 24}, 3).abs(), at::kBFloat16, true, false);
+}
+
+// Which a search for anomalies relies on.
+TEST(DividedSoftmaxCuda, ShowsADivisorThatIsNoNumber) {
+  const auto scores = random_normal({1, 2, 3, 16}, 1).to(kOnGpu).requires_grad_();
+  const auto by = at::ones({1, 2, 3, 16}, kOnGpu);
+  by[0][1][2][5].fill_(NAN);
+  const auto y = divided_softmax(scores, by, 0.5);
+  const auto slopes = torch::autograd::grad({y}, {scores}, {at::ones_like(y)})[0];
+  for (const auto& x : {y.detach(), slopes}) {
+    EXPECT_TRUE(x[0][1][2].isnan().all().item<bool>());
+    EXPECT_EQ(x.isnan().sum().item<int64_t>(), 16);
+  }
 }
 
 TEST(DividedSoftmaxCuda, LeavesOtherFormsToTheFormula) {

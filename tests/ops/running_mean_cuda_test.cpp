@@ -77,5 +77,20 @@ TEST(RunningMeanCuda, LeavesOtherFormsToTheFormula) {
   EXPECT_EQ(running_mean(none, none, none).numel(), 0);
 }
 
+TEST(RunningMeanCuda, HidesNoNaN) {
+  auto k = at::zeros({1, 40, 2}, at::TensorOptions("cuda:0").dtype(at::kBFloat16));
+  const auto one = at::ones_like(k);
+  k.select(1, 20).fill_(NAN);
+  const auto bad = running_mean(one, k, one).isnan();
+  EXPECT_FALSE(bad.narrow(1, 0, 20).any().item<bool>());
+  EXPECT_TRUE(bad.narrow(1, 20, 20).all().item<bool>());
+}
+
+TEST(RunningMeanCuda, RefusesOtherShapes) {
+  const auto x = at::zeros({2, 3, 4}, at::TensorOptions("cuda:0").dtype(at::kBFloat16));
+  EXPECT_EQ(error_of([&] { running_mean(x, x.narrow(1, 0, 2), x); }),
+            "running_mean: gate is [2, 3, 4] BFloat16, k [2, 2, 4] BFloat16, v [2, 3, 4] BFloat16");
+}
+
 }  // namespace
 }  // namespace longbow

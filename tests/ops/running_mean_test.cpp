@@ -37,6 +37,14 @@ TEST(RunningMean, IsItsDefinition) {
     }
 }
 
+TEST(RunningMean, AnEmptySequenceStaysEmpty) {
+  const Inputs in(2, 0, 3);
+  const auto y = running_mean(in.gate, in.k, in.v);
+  EXPECT_EQ(y.sizes(), in.v.sizes());
+  for (const auto& slope : torch::autograd::grad({y.sum()}, in.all()))
+    EXPECT_EQ(slope.sizes(), in.v.sizes());
+}
+
 TEST(RunningMean, LargeKeysCancel) {
   const Inputs in(1, 70, 4, 1000);
   const auto y = running_mean(in.gate, in.k, in.v);

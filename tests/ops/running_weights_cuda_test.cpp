@@ -57,5 +57,13 @@ TEST(RunningWeightsCuda, LeaveOtherTypesToTheFormula) {
     EXPECT_NEAR_TENSOR(got[i], want[i], tolerance(at::kDouble)) << i;
 }
 
+TEST(RunningWeightsCuda, HideNoNaN) {
+  const auto logits = at::full({1, 3, 2}, NAN, kOnGpu).requires_grad_();
+  const auto found = running_weights(logits, {}, 1);
+  found.sums.sum().backward();
+  for (const auto& one : {found.weights, found.sums, logits.grad()})
+    EXPECT_TRUE(one.isnan().all().item<bool>());
+}
+
 }  // namespace
 }  // namespace longbow

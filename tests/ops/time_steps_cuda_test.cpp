@@ -52,5 +52,15 @@ TEST(TimeStepsCuda, AreTheFormulaForAllShapes) {
         }
 }
 
+TEST(TimeStepsCuda, HideNoNaN) {
+  const auto options = at::TensorOptions("cuda:0").dtype(at::kBFloat16);
+  const auto dt = at::full({1, 2, 3}, NAN, options).requires_grad_(),
+             of_heads = at::ones({3}, options);
+  const auto found = time_steps(dt, of_heads, of_heads, {}, 0, 1);
+  found.log_decay.sum().backward();
+  for (const auto& one : {found.step, found.log_decay, dt.grad()})
+    EXPECT_TRUE(one.isnan().all().item<bool>());
+}
+
 }  // namespace
 }  // namespace longbow

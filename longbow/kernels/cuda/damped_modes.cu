@@ -24,7 +24,8 @@ __global__ void __launch_bounds__(kThreads) forward(DampedModes task) {
   const int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x;
   if (i >= task.count) return;
   const float p = sigmoid(at<T>(task.delta, i)), q = sigmoid(at<T>(task.alpha, i));
-  task.rate[i] = fmaxf(log1pf(-p * q), task.fastest);
+  const float rate = log1pf(-p * q);
+  task.rate[i] = rate < task.fastest ? task.fastest : rate;  // NaN stays NaN
   task.weight[i] = p * at<T>(task.beta, i) * at<T>(task.eta, i) * task.factor;
 }
 
@@ -40,7 +41,7 @@ __global__ void __launch_bounds__(kThreads) backward(DampedModesBackward all) {
                 beta = at<T>(task.beta, i), eta = at<T>(task.eta, i),
                 dweight = all.dweight[i] * task.factor;
     const float kept = 1 - p * q;  // what lasts from token to token
-    const float slope = log1pf(-p * q) >= task.fastest ? -all.drate[i] / kept : 0;
+    const float slope = log1pf(-p * q) < task.fastest ? 0 : -all.drate[i] / kept;
     ddelta = (slope * q + dweight * beta * eta) * p * (1 - p);
     dalpha = slope * p * q * (1 - q);
     dbeta = dweight * p * eta;

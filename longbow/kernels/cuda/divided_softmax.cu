@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(kThreads) weigh(DividedSoftmax task) {
   bool divided[kPack];
 #pragma unroll
   for (int i = 0; i < kPack; ++i) {
-    divided[i] = there && n[i] >= task.least;
+    divided[i] = there && !(n[i] < task.least);  // of what is no number too
     n[i] = there ? 1 / (divided[i] ? n[i] : task.least) : 1;
     s[i] = there ? s[i] * task.scale * n[i] : -INFINITY;
     largest = fmaxf(largest, s[i]);

@@ -81,6 +81,7 @@ struct Sum {
   template <class F>
   __device__ void add(int first, int end, int step, const F& f) {
     for (int i = first; i < end; i += step) top = fmaxf(top, f(i));
+    if (top == -INFINITY) return;  // of nothing, or of zeros
     for (int i = first; i < end; i += step) powers += power(f(i) - top);
   }
   __device__ void add(const Sum& other) {

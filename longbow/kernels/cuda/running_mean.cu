@@ -13,7 +13,8 @@ constexpr int kLanes = 32, kChunks = 4, kParts = 16;  // chunks of a block, part
 constexpr int kChunk = RunningMean::chunk;
 constexpr float kNothing = -1e30f;
 
-// Of one channel: the largest key, the sum of weights relative to it and what they weigh.
+// Of one channel: the largest key, the sum of weights relative to it and what they weigh. Where
+// that sum is NaN, so is what follows from it.
 struct Sums {
   float most = kNothing, weights = 0, values = 0;
 
@@ -24,8 +25,9 @@ struct Sums {
     values = values * old + weight * value;
     most = fmaxf(most, key);
   }
-  __device__ float mean() const { return weights > 0 ? values / weights : 0; }
-  __device__ float log_sum() const { return weights > 0 ? most + __logf(weights) : kNothing; }
+  __device__ bool any() const { return weights != 0; }
+  __device__ float mean() const { return any() ? values / weights : 0; }
+  __device__ float log_sum() const { return any() ? most + __logf(weights) : kNothing; }
 };
 
 // What a thread works on: channels c and c + 1 of the tokens from `first` on.
@@ -204,9 +206,9 @@ __global__ void __launch_bounds__(kLanes* kChunks) sum_gradients(RunningMeanBack
       if (kept >> i & 1) sums.add(k.get(i, channel), v.get(i, channel));
       const float log_sum = sums.log_sum();
       if (i == 0) start = log_sum;
-      const float slope = sums.weights > 0 ? __expf(start - log_sum) * gradient.get(i, channel) *
-                                                 sigmoid(gate.get(i, channel))
-                                           : 0;
+      const float slope = sums.any() ? __expf(start - log_sum) * gradient.get(i, channel) *
+                                           sigmoid(gate.get(i, channel))
+                                     : 0;
       slopes += slope;
       with_means += slope * sums.mean();
     }
@@ -246,7 +248,7 @@ __global__ void __launch_bounds__(kLanes* kChunks) backward(RunningMeanBackward 
 #pragma unroll
     for (int channel = 0; channel < 2; ++channel) {
       const float open = sigmoid(gate.get(i, channel)), out = gradient.get(i, channel) * open,
-                  now = log_sum[i][channel], slope = now > kNothing ? out : 0;
+                  now = log_sum[i][channel], slope = now == kNothing ? 0 : out;
       auto& [next, slopes, with_means] = later[channel];
       const float fading = __expf(now - next);
       next = now;

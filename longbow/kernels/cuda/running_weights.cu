@@ -53,8 +53,9 @@ __device__ void store(const TokenRows<void*>& to, const Place& at, int i, const 
 __device__ bool kept(const RunningWeights& task, const Place& at, int i) {
   return i >= 0 && i < at.count && (!task.keep || task.keep[at.b * task.tokens + at.first + i]);
 }
+// NaN stays NaN.
 __device__ float weight(float logit, float clip) {
-  return __expf(fminf(fmaxf(logit, -clip), clip));
+  return __expf(logit < -clip ? -clip : logit > clip ? clip : logit);
 }
 // As they are stored.
 __device__ float2 weights_of(const RunningWeights& task, const float2& logits, bool there) {
@@ -113,7 +114,7 @@ __global__ void __launch_bounds__(kThreads) backward(RunningWeights task) {
   if (at.c >= task.channels) return;
   float2 sum = total(task, at, at.chunk + 1, task.chunks);
   const auto slope = [&](float logit, float gradient) {
-    return fabsf(logit) <= task.clip ? weight(logit, task.clip) * gradient : 0;
+    return fabsf(logit) > task.clip ? 0 : weight(logit, task.clip) * gradient;
   };
   for (int first = at.count - kAhead; first > -kAhead; first -= kAhead) {
     Rows logits, dsums, dweights[2];

@@ -34,6 +34,10 @@ struct Stepping {
     sum = static_cast<float>(dt[b * task.dt_batch + t * task.dt_token + head]) + bias;
     step = sum > 20 ? sum : log1pf(expf(sum));
   }
+  // Within the limits; NaN stays NaN.
+  __device__ float limited() const {
+    return step < task.least ? task.least : step > task.most ? task.most : step;
+  }
   // Calls body(token) for those of this thread.
   template <class F>
   __device__ void each(const F& body) const {
@@ -47,7 +51,7 @@ __global__ void __launch_bounds__(1024) forward(TimeSteps task) {
   Stepping at(task);
   at.each([&](int64_t token) {
     at.load(token);
-    const float step = at.kept(token) ? fminf(fmaxf(at.step, task.least), task.most) : 0;
+    const float step = at.kept(token) ? at.limited() : 0;
     task.step[token * task.heads + at.head] = step;
     task.log_decay[token * task.heads + at.head] = at.rate * step;
   });
@@ -61,9 +65,9 @@ __global__ void __launch_bounds__(1024) backward(TimeStepsBackward given) {
     at.load(token);
     const int64_t place = token * task.heads + at.head;
     const float dlog = given.dlog_decay[place], dstep = given.dstep[place] + at.rate * dlog,
-                step = fminf(fmaxf(at.step, task.least), task.most);
-    const bool kept = at.kept(token), free = kept && step == at.step;
-    const float ddt = free ? dstep / (1 + expf(-at.sum)) : 0;
+                step = at.limited();
+    const bool kept = at.kept(token), fixed = step < at.step || step > at.step;
+    const float ddt = kept && !fixed ? dstep / (1 + expf(-at.sum)) : 0;
     static_cast<__nv_bfloat16*>(given.ddt)[place] = __float2bfloat16(ddt);
     dbias += ddt;
     drate += kept ? dlog * at.rate * step : 0;
