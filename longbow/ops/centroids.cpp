@@ -161,7 +161,8 @@ Tensor centroid_cosines_formula_backward(const Tensor& dcosines, const Tensor& x
                                          const Tensor& centroids, const Tensor& cosines,
                                          const Tensor& inverse, double least) {
   const auto each = inverse.unsqueeze(-1);
-  const auto along = (dcosines * cosines).sum(-1, true) * (each * least < 1);
+  const auto largest = at::full({}, least, each.options()).reciprocal();
+  const auto along = (dcosines * cosines).sum(-1, true) * (each < largest);
   const auto away = by_head(dcosines, centroids.to(dcosines.scalar_type()));
   return ((away - along * each * x) * each).to(x.scalar_type());
 }

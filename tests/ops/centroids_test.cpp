@@ -41,6 +41,9 @@ TEST(Centroids, GradientsAreThoseOfDifferences) {
       gradcheck([&] { return centroid_cosines(x, centroids, 1e-12).cosines.exp(); }, {{"x", x}}));
   EXPECT_TRUE(
       gradcheck([&] { return centroid_cosines(x, centroids, 100).cosines.exp(); }, {{"x", x}}));
+  // 49 (1 / 49) is less than 1.
+  EXPECT_TRUE(
+      gradcheck([&] { return centroid_cosines(x, centroids, 49).cosines.exp(); }, {{"x", x}}));
 }
 
 TEST(Centroids, AreRegistered) {

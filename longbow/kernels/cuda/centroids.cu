@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(kThreads) cosines_backward(CentroidCosinesBack
     if (token >= task.tokens) return;
     const int64_t row = place.both * task.tokens + token;
     const float inverse = all.inverse[row];
-    const bool whole = inverse * static_cast<float>(task.least) < 1;
+    const bool whole = inverse < 1 / static_cast<float>(task.least);
     Eight sum = {};
     float along = 0;
     for (int k = 0; k < task.clusters; ++k) {
