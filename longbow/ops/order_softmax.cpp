@@ -154,7 +154,8 @@ void check(const Orders& orders, const BlockRule& rule) {
       "order_softmax: groups are ", seen.query_groups.sizes(), " and ", groups.sizes(), " for ",
       places, " places");
   TORCH_CHECK(!seen.query_positions.defined() && !seen.key_positions.defined() &&
-                  !seen.key_bias.defined() && rule.dropped.rate == 0 && rule.distances.count() <= 0,
+                  !seen.key_bias.defined() && seen.memory.tokens == 0 && rule.dropped.rate == 0 &&
+                  rule.distances.count() <= 0,
               "order_softmax: positions are those of the orders, and nothing is added or dropped");
   TORCH_CHECK(rule.scale > 0, "order_softmax: scale is ", rule.scale, ", not above 0");
 }

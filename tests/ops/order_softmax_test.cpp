@@ -114,6 +114,10 @@ TEST(OrderSoftmax, NamesWhatDoesNotFit) {
   has(message(p.q(), orders, rule),
       "order_softmax: positions are those of the orders, and nothing is added or dropped");
   rule = p.rule();
+  rule.visibility.memory.tokens = 4;
+  has(message(p.q(), orders, rule),
+      "order_softmax: positions are those of the orders, and nothing is added or dropped");
+  rule = p.rule();
   rule.scale = 0;
   has(message(p.q(), orders, rule), "order_softmax: scale is 0, not above 0");
   rule = p.rule();

@@ -32,7 +32,7 @@ bool fits(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& order
         ((x.size(0) != 1 && x.size(0) != b) || (x.size(1) != 1 && x.size(1) != heads)))
       return false;
   const auto& columns = pairs.columns;
-  return has_order_kernel(q, k, v) && k.scalar_type() == v.scalar_type() && columns.numel() > 0 &&
+  return has_order_kernel(q, k, v) && columns.numel() > 0 &&
          columns.size(2) * columns.size(3) < kMost && b * heads * places < kMost &&
          pairs.query_block < kMost && pairs.key_block < kMost;
 }

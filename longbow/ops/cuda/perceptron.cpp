@@ -9,6 +9,7 @@
 #include "longbow/kernels/perceptron.h"
 #include "longbow/ops/cuda/mixture_sums.h"
 #include "longbow/ops/cuda/rows.h"
+#include "longbow/ops/philox_task.h"
 #include "longbow/ops/row_sum.h"
 
 namespace longbow {
@@ -36,7 +37,9 @@ struct Given {
         up(dense_rows(given.up)),
         up_bias(given.up_bias.contiguous()),
         down_bias(given.down_bias.contiguous()),
-        values(dense_rows(given.down.t()) * kept) {}
+        values(dense_rows(given.down.t()) * kept) {
+    if (given.drop.rate > 0) check_key(given.drop.key, "perceptron");
+  }
 
   kernels::SlotMixture task() const {
     const int64_t units = up.size(0), width = up.size(1), tokens = x.numel() / width,
