@@ -1,4 +1,6 @@
 #pragma once
+#include <numbers>
+
 #include "longbow/kernels/cpu/machine.h"
 
 namespace longbow::kernels {
@@ -38,9 +40,8 @@ template <class M, class T>
   using S = Series<T>;
   using I = typename Lanes<M, T>::I;
   using V = Vector<M, T>;
-  constexpr T kLog2E = static_cast<T>(1.44269504088896340736);
   const V kept = x > S::kLargest ? V{} + S::kLargest : x;
-  const V shifted = kept * kLog2E + S::kMagic, n = shifted - S::kMagic;
+  const V shifted = kept * std::numbers::log2e_v<T> + S::kMagic, n = shifted - S::kMagic;
   const V r = (kept - n * S::kHigh) - n * S::kLow;
   V sum = {};
 #pragma GCC unroll 16
