@@ -296,6 +296,30 @@ TEST(BlockSoftmaxCuda, AddsABiasByDistance) {
     }
 }
 
+// As it is read without a copy: in windows where it has a number for every key that is read.
+TEST(BlockSoftmaxCuda, AddsARoundedBiasByDistance) {
+  for (const auto& [low, high] : {std::pair{-12, 12}, {-70, 0}, {0, 0}, {-40, 9}, {-200, 200}})
+    for (const int64_t block : {16, 64}) {
+      Problem p({150, 150, block, block, 64, 64});
+      const int64_t rows = p.pairs.columns.size(2), count = high - low + 1;
+      const auto near = at::arange(rows).unsqueeze(1) + at::arange(-1, 2);
+      p.pairs.columns = near.masked_fill(near >= rows, -1).view({1, 1, rows, 3});
+      p.distances = {low, high};
+      p.rounds_bias = true;
+      for (const bool by_token : {false, true})
+        for (const bool hides : {false, true}) {
+          p.bias = by_token ? random_normal({kBatch, 150, kHeads, count}, 13).transpose(1, 2)
+                            : random_normal({kBatch, kHeads, 150, count}, 13);
+          p.visibility = {};
+          if (hides)
+            p.visibility = {.back = 40, .ahead = 9, .keep = numbers({kBatch, 1, 150}, 4, 12) > 0};
+          for (const auto type : {at::kBFloat16, at::kHalf})
+            expect_equal(
+                p, c10::str(low, " to ", high, ", blocks of ", block, " ", by_token, hides), type);
+        }
+    }
+}
+
 TEST(BlockSoftmaxCuda, ReadsWhatIsRemembered) {
   for (const auto& memory :
        {RememberedKeys{.tokens = 70},
@@ -337,6 +361,11 @@ TEST(BlockSoftmaxCuda, DropsTheWeightsOfTheFormula) {
       expect_equal(other, c10::str("dropped, blocks of ", query_block, " and ", key_block));
     }
   }
+}
+
+// More of them than are sorted on chip.
+TEST(BlockSoftmaxCuda, TakesManyBlocks) {
+  expect_equal(Problem({64, 1100, 64, 1, 8, 8}, 3, 40), "1100 blocks of keys");
 }
 
 // One key that many queries read: their sum is made in parts.

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <tuple>
-#include <vector>
 
 #include "longbow/ops/block_softmax_formula.h"
 #include "longbow/ops/cuda/block_task.h"
@@ -23,9 +22,10 @@ using Two = std::tuple<Tensor, Tensor>;
 using Four = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 using Maybe = std::optional<Tensor>;
 
+constexpr int64_t kMost = int64_t{1} << 30;  // the kernels count in 32 bits
+
 bool fits(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
           const BlockRule& rule) {
-  constexpr int64_t kMost = int64_t{1} << 30;  // the kernels count in 32 bits
   const auto type = q.scalar_type();
   if (type != at::kBFloat16 && type != at::kHalf) return false;
   if (k.scalar_type() != type || v.scalar_type() != type) return false;
@@ -57,7 +57,8 @@ Tensor dense_bias(const Maybe& bias, const Tensor& q, const BlockRule& rule) {
                        bias->sizes().slice(0, 2) == q.sizes().slice(0, 2) &&
                        (rule.visibility.memory.tokens == 0 || reads_windows(rule, q.size(2)));
   const auto found = bias->to(rounded ? q.scalar_type() : at::kFloat);
-  const bool lines = rounded && found.is_non_overlapping_and_dense() && found.stride(3) == 1;
+  const bool lines = rounded && found.is_non_overlapping_and_dense() && found.stride(3) == 1 &&
+                     found.size(2) * found.stride(2) < kMost;
   return lines ? found : found.contiguous();
 }
 
