@@ -4,8 +4,6 @@
 //   q . (W_k x_j + b_k) = (W_k^T q) . x_j + what is the same for all j,
 //   sum_j w_j (W_v x_j + b_v) = W_v sum_j w_j x_j + b_v,
 // so that a softmax over j takes rows of the width of x, and nothing else is as long as x.
-#include <memory>
-
 #include "longbow/nn/contract/linear.h"
 
 namespace longbow {
