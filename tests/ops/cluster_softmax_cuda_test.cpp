@@ -18,6 +18,9 @@ std::vector<Tensor> results(const ClusterProblem& p, const Tensor& top, at::Scal
   const auto q = rounds(p.q()).requires_grad_(), k = rounds(p.k()).requires_grad_(),
              v = rounds(p.v()).requires_grad_();
   const auto keep = p.padded ? p.keep().to(device) : Tensor();
+  if (computed != at::kDouble)
+    EXPECT_EQ(has_cluster_kernel(q, k, v, p.clusters, top.size(3)),
+              p.clusters <= 128 && top.size(3) <= 64 && p.width % 8 == 0);
   const auto y = cluster_softmax(q, k, v, cluster_members(p.cluster().to(device), p.clusters),
                                  top.to(device), keep, kScale);
   auto found = torch::autograd::grad({y}, {q, k, v}, {rounds(p.dout())});

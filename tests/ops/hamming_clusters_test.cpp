@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/ops/registered.h"
 #include "tests/support/tensor.h"
 

@@ -18,6 +18,7 @@ std::vector<Tensor> results(const OrderProblem& p, at::ScalarType rounded, at::S
   for (auto* x : {&seen.keep, &seen.query_groups, &seen.key_groups})
     if (x->defined()) *x = x->to(device);
   const auto orders = p.standing();
+  EXPECT_EQ(has_order_kernel(q, k, v), computed != at::kDouble);
   const auto y =
       order_softmax(q, k, v, {orders.order.to(device), orders.inverse.to(device)}, rule, p.itself);
   const auto d =
@@ -79,7 +80,9 @@ TEST(OrderSoftmaxCuda, IsTheFormulaForAllSizesAndTypes) {
         const auto none = want[i].isneginf();
         EXPECT_TRUE(at::equal(got[i].isneginf(), none)) << i;
         EXPECT_FALSE(got[i].isnan().any().item<bool>()) << i;
-        EXPECT_LE(error_by_token(got[i].masked_fill(none, 0), want[i].masked_fill(none, 0)), error)
+        // Logarithms of the sums are those of scores that are not rounded.
+        EXPECT_LE(error_by_token(got[i].masked_fill(none, 0), want[i].masked_fill(none, 0)),
+                  i == 1 ? 1e-4 : error)
             << i;
       }
     }

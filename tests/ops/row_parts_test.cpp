@@ -1,6 +1,7 @@
 #include "longbow/ops/row_parts.h"
 
 #include <ATen/ATen.h>
+#include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include "tests/support/tensor.h"

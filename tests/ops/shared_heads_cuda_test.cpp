@@ -24,6 +24,10 @@ TEST(SharedHeadsCuda, AreTheSumsForAllWidthsAndTypes) {
       const auto got = sum_heads({a, b, c, d, b, a}, {3, 1, 2});
       const auto want = sum_heads_formula({a, b, c, d, b, a}, {3, 1, 2});
       EXPECT_NEAR_TENSOR(got.to(at::kDouble), want.to(at::kDouble), (Tolerance{0, 8e-3}));
+      // More terms, or more sums, than the kernel takes.
+      for (const auto& terms : std::vector<std::vector<int64_t>>{{5}, {1, 1, 1, 1, 1}})
+        EXPECT_TRUE(
+            sum_heads({a, b, a, b, a}, terms).equal(sum_heads_formula({a, b, a, b, a}, terms)));
     }
 }
 
