@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <optional>
 #include <tuple>
 

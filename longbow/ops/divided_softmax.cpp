@@ -88,8 +88,7 @@ TORCH_LIBRARY_FRAGMENT(longbow, m) {
   m.def("divided_softmax(Tensor scores, Tensor? divisor, float least, float scale) -> Tensor");
   m.def(
       "divided_softmax_backward(Tensor gradient, Tensor scores, Tensor? divisor, float least, "
-      "float "
-      "scale, bool wanted) -> (Tensor dscores, Tensor ddivisor)");
+      "float scale, bool wanted) -> (Tensor dscores, Tensor ddivisor)");
 }
 TORCH_LIBRARY_IMPL(longbow, CPU, m) {
   m.impl("divided_softmax", divided_softmax_by_aten);
@@ -112,9 +111,8 @@ Tensor divided_softmax_by_aten(const Tensor& scores, const MaybeDivisor& divisor
   return ((scores / n * scale).softmax(-1) / n).to(scores.scalar_type());
 }
 
-// With the gradient g of p = softmax(s / n) for s = scale scores, and that of its argument, a = p
-// (g
-// - p . g): ds = a / n, dn = -(a s / n + g p) / n.
+// With the gradient g of p = softmax(s / n) for s = scale scores, and that of its argument,
+// a = p (g - p . g): ds = a / n, dn = -(a s / n + g p) / n.
 Two divided_softmax_backward_by_aten(const Tensor& gradient, const Tensor& scores,
                                      const MaybeDivisor& divisor, double least, double scale,
                                      bool wanted) {

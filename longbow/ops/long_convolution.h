@@ -6,8 +6,8 @@ namespace longbow {
 // A convolution over all tokens, channel by channel:
 //   y_t = skip u_t + sum_{l >= 0} past_l u_{t - l} + sum_{l >= 1} ahead_{l - 1} u_{t + l},
 // where u [B, N, C] is zero outside of the sequence; past [N, C], ahead [N, C] or undefined, skip
-// [C]. The result has the type of u. A token that a kernel does not read has no
-// influence.
+// [C]. The result has the type of u. A token that a kernel does not read has no influence, as long
+// as it is finite.
 at::Tensor long_convolution(const at::Tensor& u, const at::Tensor& past, const at::Tensor& ahead,
                             const at::Tensor& skip);
 

@@ -99,8 +99,7 @@ TORCH_LIBRARY_FRAGMENT(longbow, m) {
       "Tensor log_sum)");
   m.def(
       "pack_softmax_backward(Tensor dout, Tensor dlog_sum, Tensor q, Tensor k, Tensor v, Tensor? "
-      "keep, Tensor mean, "
-      "Tensor log_sum) -> (Tensor dq, Tensor dk, Tensor dv)");
+      "keep, Tensor mean, Tensor log_sum) -> (Tensor dq, Tensor dk, Tensor dv)");
 }
 TORCH_LIBRARY_IMPL(longbow, CPU, m) {
   m.impl("pack_softmax", on_cpu);

@@ -3,7 +3,6 @@
 // tokens of one tile; the tokens that these may meet pass by in tiles of 64 slots, which are copied
 // to shared memory one tile ahead.
 #ifdef __CUDACC__
-#include <climits>
 #include <cstdint>
 
 #include "longbow/kernels/cuda/block_rules.h"

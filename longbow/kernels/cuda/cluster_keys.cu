@@ -20,6 +20,7 @@ namespace {
 using namespace slots;
 
 constexpr int kCentres = static_cast<int>(kMostPackQueries);
+static_assert(kCentres == 32 * kWordsOfClusters);
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) write_scores(ClusterKeys task) {

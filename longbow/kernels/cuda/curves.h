@@ -18,7 +18,7 @@ __device__ inline float exact_inverse(float y) {
   return near * (2 - y * near);
 }
 
-// u Phi(u); Phi's tail by Abramowitz and Stegun 7.1.26, within 7.5e-8.
+// u Phi(u); Phi's tail by Abramowitz and Stegun 26.2.17, within 7.5e-8.
 template <bool kExact = false>
 __device__ inline Point gelu(float u) {
   const float bell = mma::power_of_two(-0.5f * kLog2E * u * u), y = 1 + 0.2316418880f * fabsf(u),

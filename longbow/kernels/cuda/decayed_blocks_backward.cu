@@ -4,11 +4,11 @@
 //   dz_i = sum_{t >= i} E (x_t . y_i) dout_t + E y_i dA,
 // with the sums A before the chunk and the gradients dA of those after it, and z_i times its step
 // where there are steps s: then z_i . dz_i is the gradient of s_i, and that of what was multiplied
-// is s_i dz_i. A pair of tokens fades
-// by all decays between them, so that the gradient of a decay is the sum from behind of what pairs
-// with earlier tokens and A give a token as a query, less what pairs with later tokens and dA give
-// key, and of A dA at the chunk's end: of what is left there of A before the chunk, and of what dA
-// gives the chunk's keys, so that it cancels from behind.
+// is s_i dz_i. A pair of tokens fades by all decays between them, so that the gradient of a decay
+// is the sum from behind of what pairs with earlier tokens and A give a token as a query, less what
+// pairs with later tokens and dA give it as a key, and of A dA at the chunk's end: of what is left
+// there of A before the chunk, and of what dA gives the chunk's keys, so that it cancels from
+// behind.
 //
 // The kernel of pairs leaves W, the one of this file forms the products with the sums and with W.
 #include "longbow/kernels/cuda/decay_blocks.h"

@@ -2,9 +2,10 @@
 // z_i and E the decay between two tokens of a channel,
 //   dx_t = sum_{i <= t} dS_ti E y_i + E A dout_t,   dy_i = sum_{t >= i} dS_ti E x_t + E dA z_i,
 // with the sums A before the chunk and the gradients dA of those after it. A pair of tokens fades
-// x_t dx_t - y_t dy_t, without the pairs of a token with itself, and of A dA at the chunk's end: of
-// what is left there of A before the chunk, and of what dA gives the chunk's keys, so that it
-// cancels from behind.
+// by all decays between them, so that the gradient of a decay is the sum from behind of x_t dx_t -
+// y_t dy_t, without the pairs of a token with itself, and of A dA at the chunk's end: of what is
+// left there of A before the chunk, and of what dA gives the chunk's keys, so that it cancels from
+// behind.
 #include "longbow/kernels/cuda/decay_pairs.h"
 
 namespace longbow::kernels {

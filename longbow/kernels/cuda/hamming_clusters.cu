@@ -1,8 +1,8 @@
 // A first kernel packs the bits of 64 rows at a time: planes are split into two numbers of the type
-// of the rows, so that their products are as good as in float32. A second one has a thread block
-// for each head, which makes all iterations. Bits are 1 or -1 there, so that tensor cores compare
-// 16 rows with 8 centres at once: products are whole numbers two apart, and a sum that begins at
-// -c / 256 for centre c decides ties. Members count their ones by 16 bits of a counter each.
+// of the rows, which have 16 of their bits or more. A second one has a thread block for each head,
+// which makes all iterations. Bits are 1 or -1 there, so that tensor cores compare 16 rows with 8
+// centres at once: products are whole numbers two apart, and a sum that begins at -c / 256 for
+// centre c decides ties. Members count their ones by 16 bits of a counter each.
 #include <cuda_runtime.h>
 
 #include "longbow/kernels/cuda/slot_tiles.h"

@@ -88,8 +88,8 @@ __global__ void __launch_bounds__(kThreads, 2) convolve(LongConvolution task) {
     for (int k = 0; k < kOwn; ++k) {
       const int channel = warp + kWarps * k;
       if (site.channel + channel >= task.channels) continue;
-      // The largest lag comes first: lag x of a thread is word (reach - x) / 2, with x = g - 2t +
-      // ...
+      // The largest lag comes first. A thread's lags x = 8 i + g - 2t and x - 1 are one word, of
+      // the second copy where x is odd.
       const auto* words = reinterpret_cast<const uint32_t*>(
           static_cast<const Number*>(task.table) + (site.channel + channel) * 4 * reach +
           (g % 2) * 2 * reach + reach - g - g % 2 + 2 * t);

@@ -2,10 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
-#include <cmath>
-#include <vector>
-
 #include "longbow/ops/causal_product.h"
 #include "longbow/ops/feature_product.h"
 #include "longbow/ops/feature_token.h"

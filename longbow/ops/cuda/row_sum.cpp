@@ -17,9 +17,7 @@ using at::Tensor;
 Tensor on_cuda(const Tensor& given) {
   TORCH_CHECK(given.dim() >= 1, "row_sum: x is ", given.sizes(), ", but needs [..., width]");
   const auto rows = given.dim() == 1 ? given.unsqueeze(0) : given.flatten(0, -2);
-  const bool fits = rows.numel() > 0 && at::isFloatingType(rows.scalar_type()) &&
-                    kernels::rows_fit(element_of(rows), rows.size(1));
-  if (!fits) return rows.sum(0);
+  if (!has_row_kernel(rows)) return rows.sum(0);
   const c10::cuda::CUDAGuard guard(given.device());
   const auto x = token_rows(rows);
   const int64_t parts = kernels::row_parts(element_of(x), x.size(0), x.size(1));
