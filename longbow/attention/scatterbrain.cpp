@@ -94,7 +94,8 @@ class Scatterbrain : public AttentionImpl {
       if (heads.q.is_cpu()) return by_windows(heads, context);
       const bool causal = context.mask.causal;
       if (const auto how = window_on_chip(context);
-          !drops() && has_random_window_kernel(heads.q, heads.k, heads.v, how))
+          !drops() && leaves_keys(heads, causal) &&
+          has_random_window_kernel(heads.q, heads.k, heads.v, how))
         return random_window(heads.q, heads.k, heads.v, how);
       if (causal &&
           has_random_kernel(heads.q, heads.k, heads.v, RandomMap::exponential, features_, true))
@@ -166,6 +167,11 @@ class Scatterbrain : public AttentionImpl {
             .causal = context.mask.causal};
   }
   bool drops() const { return config_.dropout > 0 && is_training(); }
+  // That kernel takes the products of a window out of the sums over all keys, which it rounds: of a
+  // window that has most keys, few digits are left.
+  bool leaves_keys(const Heads& heads, bool causal) const {
+    return causal || heads.k.size(2) >= 2 * (back() + 1 + ahead(causal));
+  }
 
   // Where kernels read windows, the exact weights of one are a softmax with the logarithm of its
   // sum.
