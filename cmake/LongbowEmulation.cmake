@@ -56,6 +56,10 @@ endfunction()
 file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/ops/*_cuda_test.cpp)
 longbow_emulated_tests(longbow_emulated_test ops 4 ${sources})
 longbow_emulated_tests(longbow_emulated_attention_test attention 1 tests/attention/mechanism_cuda_test.cpp)
+# With the memory of an sm_86, where some kernels do not fit.
+add_test(NAME attention.emulated.less_memory COMMAND longbow_emulated_attention_test --gtest_brief=1)
+set_tests_properties(attention.emulated.less_memory PROPERTIES LABELS unit TIMEOUT 600
+  ENVIRONMENT "OMP_NUM_THREADS=1;LONGBOW_EMULATED_KIB=99")
 
 longbow_emulated_program(longbow_traffic attention bench/traffic.cpp)
 add_test(NAME attention.traffic COMMAND longbow_traffic "{name: local, window: 32}" 128 causal)

@@ -29,6 +29,11 @@ struct RememberedKeys {
   int64_t tokens, segment, rate, slots, first_slot;  // tokens 0: there is no such rule
 };
 
+// Bytes of memory that the kernels need for a block of threads, of rows up to `width`.
+constexpr int64_t block_softmax_memory(int64_t width) noexcept {
+  return (width <= 64 ? 80 : 110) << 10;
+}
+
 struct BlockSoftmax {
   Element type;
   int64_t batch, heads, queries, keys;  // B, H, N, M

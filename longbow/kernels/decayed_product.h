@@ -28,6 +28,10 @@ constexpr DecayShape decay_shape(int64_t width, int64_t depth) noexcept {
     return {};
   return {width <= 32 ? 32 : 64, 64};
 }
+// Bytes of memory that the kernels need for a block of threads.
+constexpr int64_t decay_memory(const DecayShape& shape) noexcept {
+  return (shape.rows <= 32 ? 64 : 111) << 10;
+}
 
 struct DecayedHeads {
   DecayShape shape;
@@ -88,6 +92,9 @@ constexpr DecayShape block_shape(int64_t width, int64_t depth) noexcept {
   if (width <= 0 || depth <= 0 || width % 8 != 0 || depth % 8 != 0 || width > 128 || depth > 64)
     return {};
   return {width <= 32 ? 32 : width <= 64 ? 64 : 128, 64};
+}
+constexpr int64_t block_decay_memory(const DecayShape& shape) noexcept {
+  return (shape.rows <= 32 ? 109 : shape.rows <= 64 ? 122 : 147) << 10;
 }
 
 struct DecayedBlocks {

@@ -42,6 +42,15 @@ constexpr FeatureShape feature_shape(int64_t width, bool turned, int64_t depth) 
   if (depth <= 128 && width <= 128) return {turned ? 256 : 128, 128};
   return {};
 }
+// Bytes of memory that the kernels need for a block of threads: of sums in two parts and of tiles
+// of 64 tokens.
+constexpr int64_t feature_memory(const FeatureShape& shape, bool turned, bool causal) noexcept {
+  constexpr int64_t kTokens = 64, kGap = 8;  // behind each row
+  const int64_t rows = shape.features + kGap, depth = shape.depth + kGap,
+                width = shape.features / (turned ? 2 : 1) + kGap, tiles = causal ? 2 : 1;
+  return 2 * (2 * shape.features * depth + kTokens * (tiles * (rows + depth) + width)) +
+         4 * (shape.features + (2 + tiles) * kTokens);
+}
 // Tokens of a span where blocks walk over `tile` tokens at a time and a multiprocessor holds
 // `resident` of them: such that blocks are done at about the same time on a large GPU, counting
 // what each reads before its first tokens as much as a tile.

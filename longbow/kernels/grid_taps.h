@@ -9,6 +9,20 @@ namespace longbow::kernels {
 
 constexpr int64_t kMostImageTaps = 7, kMostSequenceTaps = 16;
 
+// Bytes of memory that the kernels need for a block of threads: four stages of rows of two tensors
+// for 64 channels, with their neighbours, and the taps.
+constexpr int64_t grid_taps_memory(int64_t tall, int64_t wide, int64_t bytes_of_number) noexcept {
+  constexpr int64_t kStages = 4, kChannels = 64, kWarps = 8, kTableLine = 4 * (kChannels + 1);
+  const int64_t most = tall > 1    ? tall
+                       : wide <= 4 ? 4
+                                   : kMostSequenceTaps,
+                span = kWarps * (tall == 1   ? 8
+                                 : tall <= 5 ? 4
+                                             : 2);
+  return (tall * wide + 1) * kTableLine + 16 +
+         kStages * (2 * span + most - 1) * kChannels * bytes_of_number;
+}
+
 // Numbers are of one type and sums in float32. Rows begin at even strides.
 struct GridTaps {
   Element type;

@@ -44,6 +44,14 @@ constexpr RandomShape random_shape(RandomMap map, int64_t projections, int64_t w
     return {};
   return {(projections + 15) / 16 * 16, two ? 2 : 1};
 }
+// Bytes of memory that the kernels need for a block of threads: of matrices, of sums in two parts
+// and of tiles of 128 tokens. Under a causal mask the trigonometric map has kernels of their own.
+constexpr int64_t random_memory(const RandomShape& shape) noexcept {
+  constexpr int64_t kTokens = 128, kRow = RandomShape::depth + 8;
+  const int64_t rows = shape.sets * shape.projections;
+  return 2 * (3 * rows + 2 * kTokens) * kRow + 4 * (rows + 9 * RandomShape::depth + 3 * kTokens);
+}
+constexpr int64_t kCausalRandomMemory = 110 << 10;
 
 // peaks[b h, span] = the largest exponent (without peaks) of its tokens, at least -1e30.
 struct RandomPeaks {

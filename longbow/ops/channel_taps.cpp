@@ -12,6 +12,7 @@
 #include "longbow/kernels/channel_taps.h"
 #include "longbow/kernels/grid_taps.h"
 #include "longbow/ops/add_bias.h"
+#include "longbow/ops/block_memory.h"
 #include "longbow/ops/differentiable.h"
 #include "longbow/ops/gradient.h"
 #include "longbow/ops/head_parts.h"
@@ -250,7 +251,9 @@ bool has_channel_taps(const Tensor& z, const Tensor& taps) {
                                    : taps.dim() == 3 && taps.size(1) == count && count % 2 == 1 &&
                                          count <= kernels::kMostImageTaps;
   return z.is_cuda() && typed && few && z.size(2) * z.element_size() % 16 == 0 &&
-         z.size(0) * z.size(1) <= kMostTokens;
+         z.size(0) * z.size(1) <= kMostTokens &&
+         kernels::grid_taps_memory(taps.dim() == 2 ? 1 : count, count, z.element_size()) <=
+             block_memory(z);
 }
 
 Tensor channel_taps_formula(const Tensor& z, const Tensor& taps, const Tensor& bias, int64_t left,

@@ -9,6 +9,7 @@
 
 #include "longbow/kernels/decayed_product.h"
 #include "longbow/kernels/faded_blocks.h"
+#include "longbow/ops/block_memory.h"
 #include "longbow/ops/differentiable.h"
 #include "longbow/ops/gradient.h"
 #include "longbow/ops/head_parts.h"
@@ -379,10 +380,14 @@ bool has_decay_kernel(const Tensor& x, const Tensor& y, const Tensor& z, const T
   if (!x.is_cuda() || !y.is_cuda() || !z.is_cuda() || x.scalar_type() != at::kBFloat16 ||
       log_decay.scalar_type() != at::kFloat || x.size(0) * x.size(1) > kMostHeads)
     return false;
-  if (fades_by_block(log_decay, fading))
+  if (fades_by_block(log_decay, fading)) {
+    const auto shape = kernels::block_shape(x.size(3), z.size(3) / decays);
     return decays <= kernels::kMostBlocks && x.size(0) * x.size(1) * decays <= kMostHeads &&
-           z.size(3) % decays == 0 && kernels::block_shape(x.size(3), z.size(3) / decays).rows > 0;
-  return decays == x.size(3) && kernels::decay_shape(x.size(3), z.size(3)).rows > 0;
+           z.size(3) % decays == 0 && shape.rows > 0 &&
+           kernels::block_decay_memory(shape) <= block_memory(x);
+  }
+  const auto shape = kernels::decay_shape(x.size(3), z.size(3));
+  return decays == x.size(3) && shape.rows > 0 && kernels::decay_memory(shape) <= block_memory(x);
 }
 
 }  // namespace longbow

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "longbow/ops/block_memory.h"
 #include "longbow/ops/differentiable.h"
 #include "longbow/ops/feature_attention.h"
 #include "longbow/ops/gradient.h"
@@ -179,7 +180,8 @@ bool has_feature_kernel(const Tensor& q, const Tensor& k, const Tensor& v,
   const bool turned = how.query_turns.defined();
   const auto shape = kernels::feature_shape(q.size(3), turned, v.size(3));
   const bool causal_fits = !how.causal || (q.size(2) == k.size(2) && shape.features <= 128);
-  return shape.features > 0 && causal_fits && q.size(0) * q.size(1) <= kMostHeads;
+  return shape.features > 0 && causal_fits && q.size(0) * q.size(1) <= kMostHeads &&
+         kernels::feature_memory(shape, turned, how.causal) <= block_memory(q);
 }
 
 }  // namespace longbow

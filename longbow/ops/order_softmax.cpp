@@ -6,6 +6,8 @@
 
 #include <tuple>
 
+#include "longbow/kernels/block_softmax.h"
+#include "longbow/ops/block_memory.h"
 #include "longbow/ops/differentiable.h"
 #include "longbow/ops/gradient.h"
 #include "longbow/ops/packed_rule.h"
@@ -187,7 +189,8 @@ bool has_order_kernel(const Tensor& q, const Tensor& k, const Tensor& v) {
     return x.is_cuda() && x.scalar_type() == type && x.dim() == 4 && x.numel() > 0 &&
            x.size(3) % 8 == 0 && x.size(3) <= 128;
   };
-  return (type == at::kBFloat16 || type == at::kHalf) && fits(q) && fits(k) && fits(v);
+  return (type == at::kBFloat16 || type == at::kHalf) && fits(q) && fits(k) && fits(v) &&
+         kernels::block_softmax_memory(std::max(q.size(3), v.size(3))) <= block_memory(q);
 }
 
 }  // namespace longbow

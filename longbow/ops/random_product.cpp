@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <torch/library.h>
 
+#include "longbow/ops/block_memory.h"
 #include "longbow/ops/differentiable.h"
 #include "longbow/ops/feature_attention.h"
 #include "longbow/ops/gradient.h"
@@ -184,8 +185,11 @@ bool has_random_kernel(const Tensor& q, const Tensor& k, const Tensor& v, Random
   constexpr int64_t kMostHeads = 65535;  // of all sequences
   const bool causal_fits =
       !causal || (q.size(2) == k.size(2) && (map == RandomMap::exponential || projections <= 64));
-  return kernels::random_shape(map, projections, q.size(3), v.size(3)).projections > 0 &&
-         causal_fits && q.size(0) * q.size(1) <= kMostHeads;
+  const auto shape = kernels::random_shape(map, projections, q.size(3), v.size(3));
+  const int64_t memory = causal && map == RandomMap::trigonometric ? kernels::kCausalRandomMemory
+                                                                   : kernels::random_memory(shape);
+  return shape.projections > 0 && causal_fits && q.size(0) * q.size(1) <= kMostHeads &&
+         memory <= block_memory(q);
 }
 
 }  // namespace longbow

@@ -249,6 +249,7 @@ void causal_read_cuda(const CausalRead& task, void* stream) noexcept {
 void causal_gradient_cuda(const CausalGradient& task, void* stream) noexcept {
   if (has_whole_spans(task.features)) return span_gradient_cuda(task, stream);
   with_shape(task.features, [&]<int R, int D, bool kTurned>() {
+    static_assert(Memory<R, D, kTurned>::kBytes <= feature_memory({R, D}, kTurned, true));
     launch(gradient<R, D, kTurned>, blocks_of(task.features), kReadThreads,
            Memory<R, D, kTurned>::kBytes, stream, task);
   });

@@ -16,6 +16,7 @@ struct Memory {
   static constexpr size_t kBytes =
       sizeof(Number) * ((kFeatures + 2 * kRows + 4 * kTile) * kStride + 2 * kTile * kPhiStride) +
       sizeof(float) * (kFeatures + 8 * kTile + 5 * kDepth);
+  static_assert(kBytes <= kCausalRandomMemory);
   Number *sums, *omega, *back;               // [R, D], [P, D] twice
   Number *x, *other_x, *y, *other_y;         // [64, D]
   Number *phi, *other_phi;                   // [64, R]

@@ -319,6 +319,7 @@ __global__ void __launch_bounds__(kTeams* kBlockThreads, 2 / kTeams)
 template <int P, int Q, int kTeams>
 void start_read(const BlockRead& task, void* stream) {
   using Memory = ReadMemory<P, Q, kTeams>;
+  static_assert(Memory::bytes(1) <= block_decay_memory({P, Q}));
   const int stages = kTeams == 1 ? 1 : most_stages<Memory>();
   launch(read<P, Q, kTeams>, chunk_blocks(task.blocks), kTeams * kBlockThreads,
          Memory::bytes(stages), stream, task, stages);
@@ -338,6 +339,7 @@ void block_sums_cuda(const BlockSums& task, void* stream) noexcept {
   with_block_shape(task.blocks.shape, [&]<int P, int Q>() {
     auto blocks = chunk_blocks(task.blocks);
     blocks.z = static_cast<unsigned>((task.blocks.blocks + kAtOnce - 1) / kAtOnce);
+    static_assert(SumsMemory<P, Q>::kBytes <= block_decay_memory({P, Q}));
     launch(own_sums<P, Q>, blocks, kBlockThreads, SumsMemory<P, Q>::kBytes, stream, task);
   });
 }

@@ -224,6 +224,7 @@ __global__ void __launch_bounds__(kTwice, 1) gradient_of_rows(BlockGradient task
 void block_gradient_cuda(const BlockGradient& task, void* stream) noexcept {
   with_block_shape(task.blocks.shape, [&]<int P, int Q>() {
     using Memory = SumMemory<P, Q>;
+    static_assert(Memory::bytes(1) <= block_decay_memory({P, Q}));
     const int stages = most_stages<Memory>();
     launch(gradient_of_rows<P, Q>, chunk_blocks(task.blocks), kTwice, Memory::bytes(stages), stream,
            task, stages);

@@ -76,6 +76,7 @@ __global__ void __launch_bounds__(kDecayThreads, P == 32 ? 4 : 2) read(DecayedRe
 
 void decayed_read_cuda(const DecayedRead& task, void* stream) noexcept {
   with_decay_shape(task.heads.shape, [&]<int P, int Q>() {
+    static_assert(ReadMemory<P, Q>::kBytes <= decay_memory({P, Q}));
     launch(read<P, Q>, chunk_blocks(task.heads), kDecayThreads, ReadMemory<P, Q>::kBytes, stream,
            task);
   });

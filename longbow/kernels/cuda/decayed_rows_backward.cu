@@ -311,6 +311,7 @@ __global__ void __launch_bounds__(kDecayThreads, P == 32 ? 3 : 1) gradient(Decay
 
 void decayed_gradient_cuda(const DecayedGradient& task, void* stream) noexcept {
   with_decay_shape(task.heads.shape, [&]<int P, int Q>() {
+    static_assert(Memory<P, Q>::kBytes <= decay_memory({P, Q}));
     launch(gradient<P, Q>, chunk_blocks(task.heads), kDecayThreads, Memory<P, Q>::kBytes, stream,
            task);
   });

@@ -140,6 +140,7 @@ __global__ void __launch_bounds__(kScanThreads) scan(DecayScan task) {
 
 void decayed_sums_cuda(const DecayedSums& task, void* stream) noexcept {
   with_decay_shape(task.heads.shape, [&]<int P, int Q>() {
+    static_assert(Memory<P, Q>::kBytes <= decay_memory({P, Q}));
     launch(own_sums<P, Q>, chunk_blocks(task.heads), kDecayThreads, Memory<P, Q>::kBytes, stream,
            task);
   });

@@ -361,6 +361,7 @@ void feature_read_cuda(const FeatureRead& given, void* stream) noexcept {
 void feature_gradient_cuda(const FeatureGradient& given, void* stream) noexcept {
   if (given.shape.depth == kNarrow) return narrow_gradient_cuda(given, stream);
   with_shape(given.shape, given.x.turns, [&]<int R, int D, bool kTurned>() {
+    static_assert(GradientMemory<R, D, kTurned>::kBytes <= feature_memory({R, D}, kTurned, false));
     const auto task = with_span(given, kGradients<R, D, kTurned>);
     launch(gradient<R, D, kTurned>, blocks_of(task), kReadThreads,
            GradientMemory<R, D, kTurned>::kBytes, stream, task);

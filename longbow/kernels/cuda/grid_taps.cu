@@ -350,8 +350,12 @@ dim3 blocks_of(const GridTaps& task, int64_t items) {
 }
 template <class S>
 size_t bytes_of(const GridTaps& task, int pixels) {
+  constexpr int64_t kNumber = sizeof(typename S::T);
+  static_assert(table_bytes(S::R * S::K) +
+                    kStages * (S::kPixels + S::kSpan) * kChannels * kNumber <=
+                grid_taps_memory(S::R, S::K, kNumber));
   return table_bytes(static_cast<int>(task.tall * task.wide)) +
-         kStages * pixels * kChannels * sizeof(typename S::T);
+         kStages * pixels * kChannels * kNumber;
 }
 
 }  // namespace

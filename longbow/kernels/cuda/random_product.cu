@@ -280,11 +280,13 @@ struct GradientMemory {
   float *z, *sigma, *dsigma;                  // [R], [D], [8, D]
   TokenNumbers tokens;
 
-  __host__ static size_t bytes(const RandomShape& shape) {
+  __host__ static constexpr size_t bytes(const RandomShape& shape) {
     const auto rows = static_cast<size_t>(shape.projections);
     return sizeof(Number) * (3 * rows * kSets<kMap> + 2 * kTokens) * kStride +
            sizeof(float) * (rows * kSets<kMap> + 9 * kDepth + 3 * kTokens);
   }
+  static_assert(bytes({16, kSets<kMap>}) <= random_memory({16, kSets<kMap>}) &&
+                bytes({192, kSets<kMap>}) <= random_memory({192, kSets<kMap>}));
   // Of the trigonometric map the matrix of the way back is another.
   __device__ GradientMemory(unsigned char* shared, int rows)
       : omega(reinterpret_cast<Number*>(shared)),

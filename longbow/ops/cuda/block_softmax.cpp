@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "longbow/ops/block_memory.h"
 #include "longbow/ops/block_softmax_formula.h"
 #include "longbow/ops/cuda/block_task.h"
 #include "longbow/ops/head_rows.h"
@@ -43,7 +44,8 @@ bool fits(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias,
          v.numel() > 0 && listed > 0 && (visibility.memory.tokens == 0 || distances.count() > 0) &&
          blocks * listed < kMost && b * h * std::max(q.size(2), k.size(2)) < kMost &&
          std::max(pairs.query_block, pairs.key_block) < kMost &&
-         (distances.count() <= 0 || q.size(2) * h * distances.count() < kMost);
+         (distances.count() <= 0 || q.size(2) * h * distances.count() < kMost) &&
+         kernels::block_softmax_memory(std::max(e, d)) <= block_memory(q);
 }
 
 // In float32; or, by distance and of all heads, in the type of queries, as its gradient then is,
