@@ -20,12 +20,6 @@ using at::Tensor;
 using Maybe = std::optional<Tensor>;
 using Three = std::tuple<Tensor, Tensor, Tensor>;
 
-// Itself where it can be read 16 bytes at a time, otherwise a copy.
-Tensor readable(const Tensor& x) {
-  const bool whole = x.stride(2) == 1 && x.stride(1) % 8 == 0 && x.stride(0) % 8 == 0;
-  return whole && is_aligned(x) ? x : dense_rows(x);
-}
-
 kernels::GridTaps task_of(const Tensor& z, const Tensor& taps, int64_t left, int64_t columns) {
   const bool image = columns > 0;
   return {.type = element_of(z),
@@ -60,7 +54,7 @@ Tensor forward(const Tensor& given_z, const Tensor& given_taps, const Maybe& giv
     return channel_taps_formula(given_z, given_taps, given_bias.value_or(Tensor()), left,
                                 silu ? TapsOutput::silu : TapsOutput::sum, columns);
   const c10::cuda::CUDAGuard guard(given_z.device());
-  const auto z = readable(given_z), taps = given_taps.contiguous(),
+  const auto z = readable_tokens(given_z), taps = given_taps.contiguous(),
              bias = given_bias ? given_bias->contiguous() : Tensor();
   auto task = task_of(z, taps, left, columns);
   if (bias.defined()) task.bias = bias.const_data_ptr();
@@ -75,9 +69,9 @@ Three backward(const Tensor& dy, const Tensor& given_z, const Tensor& given_taps
     return channel_taps_formula_backward(dy, given_z, given_taps, bias.value_or(Tensor()), left,
                                          silu ? TapsOutput::silu : TapsOutput::sum, columns);
   const c10::cuda::CUDAGuard guard(given_z.device());
-  const auto z = readable(given_z), taps = given_taps.contiguous();
-  const auto du =
-      readable(silu ? at::silu_backward(dy, forward(z, taps, bias, left, false, columns)) : dy);
+  const auto z = readable_tokens(given_z), taps = given_taps.contiguous();
+  const auto du = readable_tokens(
+      silu ? at::silu_backward(dy, forward(z, taps, bias, left, false, columns)) : dy);
   auto task = task_of(du, taps, taps.size(-1) - 1 - left, columns);
   task.mirrored = true;
   const auto dz = add_up(task, du);

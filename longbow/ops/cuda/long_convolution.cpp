@@ -19,14 +19,6 @@ using at::Tensor;
 using Maybe = std::optional<Tensor>;
 using Four = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 
-// Itself where it can be read 16 bytes at a time, otherwise a copy.
-Tensor readable(const Tensor& x) {
-  const bool whole = x.stride(2) == 1 && x.stride(1) % 8 == 0 && x.stride(0) % 8 == 0;
-  return whole && is_aligned(x) ? x : dense_rows(x);
-}
-kernels::ChannelRows rows_of(const Tensor& x) {
-  return {const_cast<void*>(x.const_data_ptr()), x.stride(0), x.stride(1)};
-}
 void* stream() {
   return c10::cuda::getCurrentCUDAStream().stream();
 }
@@ -62,8 +54,8 @@ Tensor table(const Tensor& u, const Tensor& given_past, const Maybe& given_ahead
 
 Tensor convolved(const Tensor& u, const Tensor& taps, bool past, bool ahead) {
   const auto y = at::empty(u.sizes(), u.options());
-  kernels::long_convolution_cuda({.u = rows_of(u),
-                                  .y = rows_of(y),
+  kernels::long_convolution_cuda({.u = channel_rows(u),
+                                  .y = channel_rows(y),
                                   .table = taps.const_data_ptr(),
                                   .past = past,
                                   .ahead = ahead,
@@ -81,7 +73,7 @@ Tensor forward(const Tensor& given_u, const Tensor& past, const Maybe& ahead, co
   if (!has_long_kernel(given_u))
     return long_convolution_formula(given_u, past, ahead.value_or(Tensor()), skip);
   const c10::cuda::CUDAGuard guard(given_u.device());
-  const auto u = readable(given_u);
+  const auto u = readable_tokens(given_u);
   return convolved(u, table(u, past, ahead, skip, /*turned=*/false), true, ahead.has_value());
 }
 
@@ -89,7 +81,7 @@ Tensor turned(const Tensor& x) {
   const int64_t segments = segments_of(x);
   const auto to =
       at::empty({x.size(0), x.size(2), segments * kernels::kChannelSegment}, x.options());
-  kernels::turned_rows_cuda({.from = rows_of(x),
+  kernels::turned_rows_cuda({.from = channel_rows(x),
                              .to = to.mutable_data_ptr(),
                              .batch = x.size(0),
                              .tokens = x.size(1),
@@ -121,7 +113,7 @@ Tensor lag_sums(const Tensor& dy, const Tensor& u, bool ahead) {
 Four backward(const Tensor& given_dy, const Tensor& given_u, const Tensor& past, const Maybe& ahead,
               const Tensor& skip) {
   const c10::cuda::CUDAGuard guard(given_u.device());
-  const auto u = readable(given_u), dy = readable(given_dy);
+  const auto u = readable_tokens(given_u), dy = readable_tokens(given_dy);
   const auto du =
       convolved(dy, table(dy, past, ahead, skip, /*turned=*/true), ahead.has_value(), true);
   const auto sums = lag_sums(dy, u, ahead.has_value());

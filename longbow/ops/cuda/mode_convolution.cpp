@@ -17,14 +17,6 @@ using at::Tensor;
 using Four = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 using Five = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor>;
 
-// Itself where it can be read 16 bytes at a time, otherwise a copy.
-Tensor readable(const Tensor& x) {
-  const bool whole = x.stride(2) == 1 && x.stride(1) % 8 == 0 && x.stride(0) % 8 == 0;
-  return whole && is_aligned(x) ? x : dense_rows(x);
-}
-kernels::ChannelRows rows_of(const Tensor& x) {
-  return {const_cast<void*>(x.const_data_ptr()), x.stride(0), x.stride(1)};
-}
 Tensor floats(const Tensor& x) {
   return x.to(at::kFloat).contiguous();
 }
@@ -39,7 +31,10 @@ float* room(const Tensor& x) {  // null where it is empty
 struct Given {
   Tensor u, rate, weight, skip;
   Given(const Tensor& tokens, const Tensor& rates, const Tensor& weights, const Tensor& factor)
-      : u(readable(tokens)), rate(floats(rates)), weight(floats(weights)), skip(floats(factor)) {}
+      : u(readable_tokens(tokens)),
+        rate(floats(rates)),
+        weight(floats(weights)),
+        skip(floats(factor)) {}
   kernels::ModeConvolution task(int64_t first) const {
     return {.rate = pointer(rate),
             .weight = pointer(weight),
@@ -47,7 +42,7 @@ struct Given {
             .table = nullptr,
             .taps = nullptr,
             .starts = nullptr,
-            .u = rows_of(u),
+            .u = channel_rows(u),
             .y = {},
             .out = {},
             .activation = ModeActivation::none,
@@ -92,8 +87,8 @@ Five forward(const Tensor& u, const Tensor& rate, const Tensor& weight, const Te
   task.table = room(table);
   task.taps = room(taps);
   task.starts = room(starts);
-  task.out = rows_of(out);
-  if (both) task.y = rows_of(y);
+  task.out = channel_rows(out);
+  if (both) task.y = channel_rows(y);
   task.activation = curve;
   kernels::mode_convolution_cuda(task, c10::cuda::getCurrentCUDAStream().stream());
   C10_CUDA_KERNEL_LAUNCH_CHECK();
@@ -110,15 +105,15 @@ Four backward(const Tensor& given_dy, const Tensor& u, const Tensor& rate, const
   past.taps = room(taps);
   past.starts = room(starts);
   const auto options = given.rate.options();
-  const auto dy = readable(given_dy), du = at::empty(u.sizes(), u.options());
+  const auto dy = readable_tokens(given_dy), du = at::empty(u.sizes(), u.options());
   const auto ends = between(past, options), sums = by_segment(past, 4, options),
              lags =
                  at::empty({past.batch, past.segments, past.channels, kernels::kModeTaps}, options),
              drate = at::empty_like(given.rate), dweight = at::empty_like(given.weight),
              dskip = at::empty_like(given.skip);
   const kernels::ModeConvolutionBackward task = {.past = past,
-                                                 .dy = rows_of(dy),
-                                                 .du = rows_of(du),
+                                                 .dy = channel_rows(dy),
+                                                 .du = channel_rows(du),
                                                  .ends = room(ends),
                                                  .sums = room(sums),
                                                  .lags = room(lags),

@@ -34,4 +34,13 @@ Tensor token_rows(const Tensor& x) {
                  : dense_rows(x).view({-1, width});
 }
 
+Tensor readable_tokens(const Tensor& x) {
+  const bool whole = x.stride(2) == 1 && x.stride(1) % 8 == 0 && x.stride(0) % 8 == 0;
+  return whole && is_aligned(x) ? x : dense_rows(x);
+}
+
+kernels::ChannelRows channel_rows(const Tensor& x) {
+  return {const_cast<void*>(x.const_data_ptr()), x.stride(0), x.stride(1)};
+}
+
 }  // namespace longbow

@@ -2,6 +2,7 @@
 // What ops over short rows ask of their tensors; kernels/rows.h has the kernels.
 #include <ATen/core/Tensor.h>
 
+#include "longbow/kernels/channel_rows.h"
 #include "longbow/kernels/rows.h"
 #include "longbow/ops/element.h"
 
@@ -15,5 +16,8 @@ at::Tensor dense_rows(const at::Tensor& x);
 // [tokens, W] of x [..., W], whose tokens stand stride(0) apart: x itself where its tokens allow
 // it.
 at::Tensor token_rows(const at::Tensor& x);
+// x [B, N, C] itself where its tokens can be read 16 bytes at a time, otherwise a copy.
+at::Tensor readable_tokens(const at::Tensor& x);
+kernels::ChannelRows channel_rows(const at::Tensor& x);
 
 }  // namespace longbow

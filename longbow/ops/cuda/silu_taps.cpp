@@ -18,12 +18,6 @@ using at::Tensor;
 using Two = std::tuple<Tensor, Tensor>;
 using Three = std::tuple<Tensor, Tensor, Tensor>;
 
-// Itself where it can be read 16 bytes at a time, otherwise a copy.
-Tensor readable(const Tensor& x) {
-  const bool whole = x.stride(2) == 1 && x.stride(1) % 8 == 0 && x.stride(0) % 8 == 0;
-  return whole && is_aligned(x) ? x : dense_rows(x);
-}
-
 kernels::TokenRows<> rows_of(const Tensor& x, bool reversed) {
   auto* data = static_cast<char*>(const_cast<void*>(x.const_data_ptr()));
   const int64_t token = x.stride(1);
@@ -38,7 +32,7 @@ struct Given {
   UnitParts unit;
   Given(const Tensor& rows, const Tensor& factors, const Tensor& added, bool from_behind,
         const UnitParts& parts)
-      : z(readable(rows)),
+      : z(readable_tokens(rows)),
         taps(factors.to(at::kFloat).t().contiguous()),
         bias(added.to(at::kFloat).contiguous()),
         reversed(from_behind),
@@ -87,7 +81,7 @@ Three backward(const Tensor& given_dy, const Tensor& z, const Tensor& taps, cons
                bool reversed, int64_t channels, int64_t width) {
   const c10::cuda::CUDAGuard guard(z.device());
   const Given given(z, taps, bias, reversed, {channels, width});
-  const auto dy = readable(given_dy), dz = at::empty(z.sizes(), z.options());
+  const auto dy = readable_tokens(given_dy), dz = at::empty(z.sizes(), z.options());
   const auto task = given.task();
   const auto sums = given.empty_sums();
   kernels::silu_taps_backward_cuda({.past = task,
@@ -119,7 +113,7 @@ Three both_backward(const Tensor& given_forth, const Tensor& given_back, const T
                     const Tensor& taps, const Tensor& bias, int64_t channels, int64_t width) {
   const c10::cuda::CUDAGuard guard(z.device());
   const Given given(z, taps, bias, false, {channels, width});
-  const auto dforth = readable(given_forth), dback = readable(given_back),
+  const auto dforth = readable_tokens(given_forth), dback = readable_tokens(given_back),
              dz = at::empty(z.sizes(), z.options()), sums = given.empty_sums();
   kernels::silu_taps_both_backward_cuda({.past = given.task(),
                                          .dforth = rows_of(dforth, false),

@@ -17,11 +17,6 @@ namespace {
 using at::Tensor;
 using Two = std::tuple<Tensor, Tensor>;
 
-// Rows without gaps that can be read eight numbers at a time.
-Tensor readable(const Tensor& x) {
-  const bool fine = x.stride(2) == 1 && x.stride(1) % 8 == 0 && x.stride(0) % 8 == 0;
-  return fine && is_aligned(x) ? x : dense_rows(x);
-}
 Tensor with_lines(const Tensor& taps) {
   return taps.stride(3) == 1 ? taps : taps.contiguous();
 }
@@ -48,7 +43,7 @@ Tensor forward(const Tensor& given_z, const Tensor& given_taps, int64_t left) {
   if (!has_token_taps_kernel(given_z, given_taps))
     return token_taps_formula(given_z, given_taps, left);
   const c10::cuda::CUDAGuard guard(given_z.device());
-  const auto z = readable(given_z), taps = with_lines(given_taps),
+  const auto z = readable_tokens(given_z), taps = with_lines(given_taps),
              out = at::empty(z.sizes(), taps.options());
   auto task = task_of(z, taps, left);
   task.out = out.mutable_data_ptr<float>();
@@ -64,7 +59,7 @@ Two backward(const Tensor& given_dout, const Tensor& given_z, const Tensor& give
     return {d.z, d.taps};
   }
   const c10::cuda::CUDAGuard guard(given_z.device());
-  const auto z = readable(given_z), taps = with_lines(given_taps),
+  const auto z = readable_tokens(given_z), taps = with_lines(given_taps),
              dout = dense_rows(given_dout.to(at::kFloat)), dz = at::empty(z.sizes(), z.options()),
              dtaps = at::empty({z.size(0), z.size(1), taps.size(1), taps.size(3)}, taps.options());
   kernels::token_taps_backward_cuda({.past = task_of(z, taps, left),
