@@ -140,5 +140,12 @@ int run(int count, char** arguments) {
 }  // namespace longbow
 
 int main(int count, char** arguments) {
-  longbow::leave(longbow::run(count, arguments));
+  try {
+    longbow::leave(longbow::run(count, arguments));
+  } catch (const c10::Error& error) {
+    fmt::print(stderr, "{}\n", error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
+  }
+  longbow::leave(2);
 }
