@@ -215,6 +215,10 @@ void launch_tiles(const BlockSoftmax& task, void* stream) {
             rows = warps * kRows * 16;
   const int64_t tiles = Held::tiles(task.queries, task.query_block, rows);
   const size_t bytes = sizeof(T) * mma::padded(kWidth) * (rows + 2 * buffers_of(task) * kTile);
+  constexpr int kMost = kMostWarps * kRows * 16;  // and two buffers
+  static_assert(sizeof(T) * mma::padded(kWidth) * (kMost + 4 * kTile) + sizeof(Walk) +
+                    sizeof(Marks<kMost>) <=
+                block_softmax_memory(kWidth));
   launch(attend<T, kWidth, kMore, kRows>, static_cast<unsigned>(task.batch * task.heads * tiles),
          warps * 32, bytes, stream, task);
 }

@@ -546,7 +546,7 @@ __global__ void __launch_bounds__(kMostThreads, kWidth > 64 || kDrops<kMore> ? 2
 }
 
 template <class T, int kWidth>
-int bytes_of(int rows, int buffers) {
+constexpr int bytes_of(int rows, int buffers) {
   return static_cast<int>(sizeof(T)) * mma::padded(kWidth) * (2 * rows + 2 * buffers * kTile);
 }
 
@@ -555,6 +555,9 @@ void launch_queries(const BlockSoftmaxBackward& all, void* stream) {
   const auto& task = all.past;
   const int warps = warps_for(task.query_block, task.queries, kRows * 16),
             rows = warps * kRows * 16, bytes = bytes_of<T, kWidth>(rows, buffers_of(task));
+  constexpr int kMost = kMostWarps * kRows * 16;
+  static_assert(bytes_of<T, kWidth>(kMost, 2) + sizeof(Walk) + sizeof(Marks<kMost>) + 4 * kMost <=
+                block_softmax_memory(kWidth));
   const int64_t tiles = task.batch * task.heads * Held::tiles(task.queries, task.query_block, rows);
   launch(query_gradient<T, kWidth, kMore, kRows>, static_cast<unsigned>(tiles), warps * 32, bytes,
          stream, all);
@@ -565,6 +568,8 @@ void launch_keys(const BlockSoftmaxBackward& all, void* stream) {
   const auto& task = all.past;
   const int warps = warps_for(task.key_block, task.keys, 16), rows = warps * 16,
             bytes = bytes_of<T, kWidth>(rows, buffers_of(all));
+  static_assert(bytes_of<T, kWidth>(kTile, 2) + sizeof(Walk) + 4 * sizeof(QuerySlots) <=
+                block_softmax_memory(kWidth));  // three of those, and Marks
   const int64_t tiles = task.batch * task.heads * Held::tiles(task.keys, task.key_block, rows);
   const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>(all.parts));
   launch(key_gradient<T, kWidth, kMore>, grid, warps * 32, bytes, stream, all);
