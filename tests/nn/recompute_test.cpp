@@ -84,5 +84,28 @@ TEST(Recomputed, ReplaysTheChoicesOfTheFirstRun) {
   EXPECT_NEAR_TENSOR(x.grad(), at::ones({2, 2}, at::kDouble), kExact);
 }
 
+TEST(Recomputed, TakesTheSameWayAgainWhenTheCallersMapsAndChoicesAreGone) {
+  auto x = random_normal({2, 2}, 1).requires_grad_();
+  Tensors maps;
+  Choices choices = {.mode = Choices::Mode::record};
+  int made = 0;
+  Context context = {.choices = &choices, .maps = &maps};
+  const auto y = recomputed(
+      [&](const Tensor& t, Context& inner) {
+        if (inner.maps) (*inner.maps)["here"] = t.detach();
+        return t * inner.pick("factor", [&] { return at::tensor(++made + 1.0); }) *
+               (inner.maps ? 5 : 7);
+      },
+      x, context, {});
+  EXPECT_EQ(maps.size(), 1u);
+  EXPECT_EQ(choices.kept.size(), 1u);
+  maps.clear();
+  choices.kept.clear();
+  y.sum().backward();
+  EXPECT_NEAR_TENSOR(x.grad(), at::full({2, 2}, 10.0, at::kDouble), kExact);
+  EXPECT_TRUE(maps.empty());
+  EXPECT_TRUE(choices.kept.empty());
+}
+
 }  // namespace
 }  // namespace longbow

@@ -28,6 +28,7 @@ class Carrying : public MixerImpl {
     if (context.carry.count("sum")) y = y + context.carry.at("sum");
     y = y.tanh() * scale_;
     context.carry["sum"] = y.mul(0.5);
+    if (context.maps) (*context.maps)["tokens"] = y.detach();
     context.add_loss(y.pow(3).mean());
     return y;
   }
@@ -135,6 +136,17 @@ TEST(Stack, RebuiltInputsGiveTheGradientsOfStoredOnes) {
     for (const auto& [name, value] : got)
       EXPECT_NEAR_TENSOR(value, want.at(name), (Tolerance{1e-11, 1e-9})) << name;
   }
+}
+
+TEST(Stack, RebuildingInputsDoesNotTouchTheCallersMaps) {
+  const auto built = build(reversible());
+  Tensors maps;
+  Context context = {.random = Random::from_seed(5), .maps = &maps};
+  const auto y = (*built.stack)(random_normal({2, 4, kWidth}, 1).requires_grad_(), context);
+  EXPECT_EQ(maps.size(), 1u);
+  maps.clear();
+  y.sum().backward();
+  EXPECT_TRUE(maps.empty());
 }
 
 TEST(Stack, MemoryOfAReversibleStepDoesNotGrowWithDepth) {

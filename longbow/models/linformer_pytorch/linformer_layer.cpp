@@ -21,10 +21,7 @@ LinformerLayer::LinformerLayer(const Site& site, int64_t out, double rate, Check
 Tensor LinformerLayer::operator()(const Tensor& x, const Context& context,
                                   const LinformerInputs& inputs) {
   Context own = prepared(x, context, inputs);
-  const auto body = [this](const Tensor& t, Context& c) {
-    if (c.recomputing) c.maps = nullptr;  // whoever looked may be gone
-    return joined(t, f(t, c), c);
-  };
+  const auto body = [this](const Tensor& t, Context& c) { return joined(t, f(t, c), c); };
   if (level_ == CheckpointLevel::C0 || !at::GradMode::is_enabled()) return body(x, own);
   auto all = parameters();
   for (const auto& parameter : shared_->parameters()) all.push_back(parameter);

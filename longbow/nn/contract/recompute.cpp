@@ -22,7 +22,7 @@ TensorVector outputs_of(const Tensor& y, const Context& inner,
 struct Recomputed : Differentiable {
   Body body;
   Context context;
-  Choices choices;
+  Rerun rerun;
   std::vector<std::string> carried, produced;
   bool has_memory = false, has_loss = false;
 
@@ -38,9 +38,9 @@ struct Recomputed : Differentiable {
 
   TensorVector forward(const TensorVector& inputs) override {
     auto inner = opened(inputs);
-    choices.mode = Choices::Mode::record;
-    if (!inner.choices) inner.choices = &choices;
+    rerun.before_first(inner);
     const auto y = body(inputs[0], inner);
+    rerun.after_first(context);
     has_loss = inner.loss.defined();
     for (const auto& [key, value] : inner.carry) produced.push_back(key);
     save(inputs);
@@ -54,9 +54,7 @@ struct Recomputed : Differentiable {
     for (size_t i = 0; i < cut; ++i)
       inputs[i] = inputs[i].detach().requires_grad_(inputs[i].requires_grad());
     auto inner = opened(inputs);
-    inner.recomputing = true;
-    choices.mode = Choices::Mode::replay;
-    if (!context.choices) inner.choices = &choices;
+    rerun.before_second(inner);
     at::AutoGradMode on(true);
     const auto y = body(inputs[0], inner);
 
@@ -80,7 +78,27 @@ struct Recomputed : Differentiable {
   }
 };
 
+bool computes(const Choices* choices) {
+  return !choices || choices->mode == Choices::Mode::compute;
+}
+
 }  // namespace
+
+void Rerun::before_first(Context& context) {
+  if (!computes(context.choices)) return;
+  choices_.mode = Choices::Mode::record;
+  context.choices = &choices_;
+}
+void Rerun::after_first(const Context& given) {
+  if (!computes(given.choices)) choices_.kept = given.choices->kept;
+  choices_.mode = Choices::Mode::replay;
+}
+void Rerun::before_second(Context& context) {
+  context.recomputing = true;
+  context.choices = &choices_;
+  maps_.clear();
+  if (context.maps) context.maps = &maps_;
+}
 
 Tensor recomputed(const Body& body, const Tensor& x, Context& context,
                   const std::vector<Tensor>& parameters) {

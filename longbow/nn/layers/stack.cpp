@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include "longbow/nn/contract/recompute.h"
 #include "longbow/ops/differentiable.h"
 
 namespace longbow {
@@ -55,7 +56,7 @@ struct Reversed : Differentiable {
   std::vector<Block> blocks;
   std::shared_ptr<Shared> shared;
   Context context;
-  Choices choices;
+  Rerun rerun;
   std::vector<std::string> carried, produced;
   std::vector<Tensors> carries;  // what entered each block
   bool has_memory = false, has_loss = false;
@@ -63,8 +64,7 @@ struct Reversed : Differentiable {
   TensorVector forward(const TensorVector& inputs) override {
     Context inner = context;
     inner.loss = Tensor();
-    choices.mode = Choices::Mode::record;
-    if (!inner.choices) inner.choices = &choices;
+    rerun.before_first(inner);
     Tensor first = inputs[0], second = inputs[0];
     for (const auto& block : blocks) {
       carries.push_back(inner.carry);
@@ -72,6 +72,7 @@ struct Reversed : Differentiable {
       first = first + branch(0, second, inner);
       second = second + branch(1, first, inner);
     }
+    rerun.after_first(context);
     has_loss = inner.loss.defined();
     TensorVector outputs = {first, second};
     if (has_loss) outputs.push_back(inner.loss);
@@ -98,7 +99,6 @@ struct Reversed : Differentiable {
     Tensors d_carry;
     for (const auto& key : produced) d_carry[key] = gradients[next++];
 
-    choices.mode = Choices::Mode::replay;
     const auto common = shared ? shared->parameters() : TensorVector();
     Gathered gathered;
     for (size_t i = blocks.size(); i-- > 0;) {
@@ -108,8 +108,7 @@ struct Reversed : Differentiable {
       parameters.insert(parameters.end(), common.begin(), common.end());
       Context inner = context;
       inner.loss = Tensor();
-      inner.recomputing = true;
-      if (!inner.choices) inner.choices = &choices;
+      rerun.before_second(inner);
       inner.memory = leaf(context.memory);
       inner.carry = carries[i];
       for (auto& [key, value] : inner.carry) value = leaf(value);
