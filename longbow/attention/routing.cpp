@@ -68,8 +68,8 @@ class Routing : public MixerImpl {
     value_ = linear(site, "value", width, inner);
     output_ = linear(site, "output", inner, width);
     const std::vector<int64_t> shape = {routed_, config.clusters, d};
-    centroids_ = register_buffer("centroids", unit(initial_normal(site, "centroids", shape, 1)));
-    nearest_ = register_buffer("nearest", at::zeros(shape));
+    centroids_ = exact_buffer("centroids", unit(initial_normal(site, "centroids", shape, 1)));
+    nearest_ = exact_buffer("nearest", at::zeros(shape));
     if (config.memory == 0) return;
     const std::vector<int64_t> slots = {routed_, config.clusters, config.memory, d};
     memory_key_ = parameter("memory_key", initial_normal(site, "memory_key", slots, 1));
@@ -187,9 +187,20 @@ class Routing : public MixerImpl {
       auto affinity = near.nearby.cosines.transpose(-2, -1);  // [B, H, K, N]
       if (context.mask.keep.defined())
         affinity = affinity.masked_fill(visible_keys(context.mask.keep).logical_not(), -2);
-      const int64_t count = std::min(config_.window, affinity.size(3));
-      return std::get<0>(std::get<1>(affinity.topk(count, -1, true, /*sorted=*/false)).sort(-1));
+      return first_of_largest(affinity, std::min(config_.window, affinity.size(3)));
     });
+  }
+  // The places of the `count` largest of each line in their order, of equal ones those that come
+  // first: topk takes any of them, and others when a line is longer. NaN is larger than all.
+  static Tensor first_of_largest(const Tensor& x, int64_t count) {
+    const int64_t last = x.size(-1) - 1;
+    const auto least = std::get<0>(x.topk(count, -1)).narrow(-1, count - 1, 1);
+    const auto above = (x <= least).logical_not(), equal = x == least;
+    const auto room = count - above.sum(-1, true, at::kInt);
+    const auto taken = above.logical_or(equal.logical_and(equal.cumsum(-1, at::kInt) <= room));
+    const auto place = at::where(taken, at::arange(last + 1, room.options()), last);
+    const auto found = std::get<0>(place.topk(count, -1, /*largest=*/false, /*sorted=*/true));
+    return found.to(at::kLong);
   }
   // Which members are real, [B, H, K, W].
   static Tensor kept(const Tensor& of_k, const Context& context) {

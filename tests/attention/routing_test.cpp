@@ -219,6 +219,25 @@ TEST(Routing, TheLossIsTheMeanDistanceToTheNearestCentroid) {
   EXPECT_FALSE(free.loss.defined());
 }
 
+// Equal tokens have equal affinities: the first ones are members, however long the row is.
+TEST(Routing, OfEqualTokensTheFirstAreMembersWhateverStandsBehind) {
+  const auto x = random_normal({1, 5, 6}, 7).repeat({1, 8, 1});
+  const auto longer = at::constant_pad_nd(x, {0, 0, 0, 24});
+  for (const std::string options : {"{clusters: 3, window: 9}", "{clusters: 2, window: 16}"}) {
+    const auto mixer = made("routing", options);
+    Context padded = {.mask = {.keep = at::arange(64).unsqueeze(0) < 40}};
+    EXPECT_NEAR_TENSOR((*mixer)(longer, padded).narrow(1, 0, 40), run(mixer, x),
+                       tolerance(at::kDouble))
+        << options;
+  }
+}
+
+TEST(Routing, NotANumberStaysOne) {
+  auto x = random_normal({1, 12, 6}, 8);
+  x[0][7].fill_(std::nan(""));
+  EXPECT_TRUE(run(made("routing", "{clusters: 3, window: 4}"), x).isnan().any().item<bool>());
+}
+
 TEST(Routing, NeedsAHeadToRoute) {
   EXPECT_EQ(error_of([] { made("routing", "{local_heads: 2}"); }),
             "routing options:1: routing.local_heads is 2, but there are 2 heads; leave at least "

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "longbow/attention/mechanism.h"
 #include "tests/support/tensor.h"
 
 namespace longbow {
@@ -13,9 +14,10 @@ class Toy : public Part {
   Toy() {
     weight = parameter("weight", random_normal({3, 4}, 1).to(at::kFloat));
     table = register_buffer("table", random_normal({5}, 2).to(at::kFloat));
+    sums = exact_buffer("sums", random_normal({2}, 3).to(at::kFloat));
     count = register_buffer("count", at::arange(3, at::kLong));
   }
-  Tensor weight, table, count;
+  Tensor weight, table, sums, count;
 };
 
 TEST(Weights, OfAModelThatComputesInFloat32AreItsParameters) {
@@ -32,6 +34,7 @@ TEST(Weights, StayInFloat32WhereTheModelComputesInLess) {
   const auto& weight = weights.all()[0];
   EXPECT_EQ(toy.weight.scalar_type(), at::kBFloat16);
   EXPECT_EQ(toy.table.scalar_type(), at::kBFloat16);
+  EXPECT_NEAR_TENSOR(toy.sums, random_normal({2}, 3).to(at::kFloat), kExact);
   EXPECT_EQ(toy.count.scalar_type(), at::kLong);
   EXPECT_NEAR_TENSOR(weight.value, start, kExact);
 
@@ -60,7 +63,8 @@ TEST(Weights, ThatNeedNoGradientStandApartAndKeepEveryDigit) {
   ASSERT_EQ(weights.frozen().size(), 1u);
   EXPECT_FALSE(toy.weight.grad().defined());
   EXPECT_NEAR_TENSOR(weights.saved().at("weight"), start, kExact);
-  copy.load({{"weight", start + 1}, {"table", toy.table}, {"count", toy.count}}, "file");
+  copy.load({{"weight", start + 1}, {"table", toy.table}, {"sums", toy.sums}, {"count", toy.count}},
+            "file");
   EXPECT_NEAR_TENSOR(copy.saved().at("weight"), start + 1, kExact);
   EXPECT_NEAR_TENSOR(other.weight, (start + 1).to(at::kBFloat16), kExact);
 }
@@ -73,6 +77,27 @@ TEST(Weights, AreSavedAndLoadedWithEveryDigit) {
   to.load(from.saved(), "file");
   EXPECT_NEAR_TENSOR(to.all()[0].value, from.all()[0].value, kExact);
   EXPECT_EQ(from.saved().at("weight").scalar_type(), at::kFloat);
+}
+
+// 0.999 times a number of bfloat16 is that number again.
+TEST(Weights, CentroidsOfRoutingGoOnMovingInAHalfType) {
+  const Site site = {.shape = {.width = 6, .heads = 2, .max_length = 8}, .init = "xavier"};
+  const auto mixer = make_mixer("routing", site, "{clusters: 1, window: 4}");
+  const Weights weights(*mixer, at::kBFloat16);
+  mixer->train();
+  const auto x = random_normal({1, 1, 6}, 5).to(at::kBFloat16).expand({1, 4, 6});
+  const at::NoGradGuard no_grad;
+  for (int64_t step = 0; step < 3000; ++step) {
+    Context context;
+    (void)(*mixer)(x, context);
+    mixer->after_step(step);
+  }
+  const auto parameters = mixer->named_parameters();
+  const auto q = at::linear(x, parameters["query.weight"], parameters["query.bias"]);
+  const auto rows = q[0][0].to(at::kDouble).view({2, 3});
+  const auto cosines = at::cosine_similarity(
+      rows, mixer->named_buffers()["centroids"].squeeze(1).to(at::kDouble), -1);
+  EXPECT_GT(cosines.min().item<double>(), 0.98);
 }
 
 }  // namespace

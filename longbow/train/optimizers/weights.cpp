@@ -14,6 +14,11 @@ Hint hint_of(const torch::nn::Module& owner, const std::string& name) {
   return found == part->hints().end() ? Hint{} : found->second;
 }
 
+bool is_exact(const torch::nn::Module& owner, const std::string& buffer) {
+  const auto* part = dynamic_cast<const Part*>(&owner);
+  return part && part->exact_buffers().count(buffer) > 0;
+}
+
 std::vector<Tensor> gradients_of(const std::vector<Tensor>& tensors) {
   std::vector<Tensor> gradients;
   for (const auto& tensor : tensors) gradients.push_back(tensor.grad());
@@ -45,7 +50,7 @@ Weights::Weights(torch::nn::Module& model, at::ScalarType compute) : model_(&mod
         if (!tensor.grad().defined()) Tensor(tensor).mutable_grad() = at::zeros_like(tensor);
     }
     for (const auto& entry : module.named_buffers(/*recurse=*/false))
-      if (auto buffer = entry.value(); buffer.is_floating_point())
+      if (auto buffer = entry.value(); buffer.is_floating_point() && !is_exact(module, entry.key()))
         buffer.set_data(buffer.to(compute));
   };
   visit("", model);

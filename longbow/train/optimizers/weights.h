@@ -16,8 +16,8 @@ struct Weight {
 
 class Weights {
  public:
-  // Casts the model's floating-point parameters and buffers to `compute`; float32 and float64
-  // models computing in their own type are left alone.
+  // Casts the model's floating-point parameters and buffers to `compute`, but for exact buffers;
+  // float32 and float64 models computing in their own type are left alone.
   Weights(torch::nn::Module& model, at::ScalarType compute);
   const std::vector<Weight>& all() const { return all_; }        // that are trained
   const std::vector<Weight>& frozen() const { return frozen_; }  // that need no gradient
