@@ -47,7 +47,7 @@ class BigBird : public AttentionImpl {
         scale_(1 / std::sqrt(static_cast<double>(site.shape.head()))) {
     const int64_t blocks = std::max<int64_t>(1, in_blocks(site.shape.max_length));
     const auto draws = initial_uniform(site, "draws", {site.shape.heads, blocks, config.random}, 1);
-    draws_ = register_buffer("draws", draws.abs());
+    draws_ = exact_buffer("draws", draws.abs());
   }
 
   Tensor attend(const Heads& given, Context& context) override {
@@ -188,7 +188,9 @@ class BigBird : public AttentionImpl {
     std::vector<Tensor> picks;
     for (int64_t k = 0; k < config_.random; ++k) {
       const auto left = count - k;
-      auto pick = (draws.select(3, k) * left).floor().to(at::kLong).clamp_min(0);
+      // A draw that was rounded may be 1.
+      auto pick = at::minimum((draws.select(3, k) * left).floor().to(at::kLong), left - 1);
+      pick = pick.clamp_min(0);
       if (k > 0) {  // the pick-th of those that are left
         const auto before = std::get<0>(at::stack(picks, -1).sort(-1));
         for (int64_t i = 0; i < k; ++i) pick = pick + (pick >= before.select(-1, i)).to(at::kLong);
@@ -208,7 +210,7 @@ class BigBird : public AttentionImpl {
   Config config_;
   std::string path_;
   double scale_;
-  Tensor draws_;  // [H, blocks, random] in [0, 1)
+  Tensor draws_;  // [H, blocks, random] from 0 to 1
 };
 
 Promises promises(const Config& c) {

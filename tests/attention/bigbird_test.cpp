@@ -115,32 +115,51 @@ TEST(BigBird, NeighboursAreThoseOfLocal) {
   EXPECT_EQ(read, (std::set<int64_t>{0, 4, 5, 6, 11}));
 }
 
+// [1, H, 32, 5]
+Tensor random_blocks(MixerImpl& mixer, bool causal) {
+  Choices choices = {.mode = Choices::Mode::record};
+  Context context = {.mask = {.causal = causal}, .choices = &choices};
+  mixer(random_normal({1, 63, kWidth}, 3), context);
+  EXPECT_EQ(choices.kept.size(), 1u);
+  return choices.kept.begin()->second;
+}
+
 // Every block reads different random ones, as many as there are, which are no neighbours.
+void expect_distinct(const Tensor& blocks, bool causal) {
+  ASSERT_EQ(blocks.sizes(), at::IntArrayRef({1, 2, 32, 5}));
+  for (int64_t h = 0; h < 2; ++h)
+    for (int64_t u = 0; u < 32; ++u) {
+      std::set<int64_t> seen;
+      for (int64_t k = 0; k < 5; ++k) {
+        const auto c = blocks[0][h][u][k].item<int64_t>();
+        if (c < 0) continue;
+        seen.insert(c);
+        EXPECT_GT(c, 0);
+        if (causal) EXPECT_LT(c, u - 1);
+        if (!causal) EXPECT_TRUE(c < 31 && std::abs(c - u) > 1) << c << " of " << u;
+      }
+      const int64_t want = causal ? std::clamp<int64_t>(u - 2, 0, 5) : 5;
+      EXPECT_EQ(static_cast<int64_t>(seen.size()), want) << u;
+    }
+}
+
 TEST(BigBird, RandomBlocksAreDistinctAndStored) {
   for (const bool causal : {false, true}) {
     const auto mixer = made("bigbird", "{block: 2, random: 5}");
-    Choices choices = {.mode = Choices::Mode::record};
-    Context context = {.mask = {.causal = causal}, .choices = &choices};
-    (*mixer)(random_normal({1, 63, kWidth}, 3), context);
-    ASSERT_EQ(choices.kept.size(), 1u);
-    const auto blocks = choices.kept.begin()->second;  // [1, H, 32, 5]
-    EXPECT_EQ(blocks.sizes(), at::IntArrayRef({1, 2, 32, 5}));
+    const auto blocks = random_blocks(*mixer, causal);
     EXPECT_FALSE(at::equal(blocks[0][0], blocks[0][1])) << "each head its own";
-    for (int64_t h = 0; h < 2; ++h)
-      for (int64_t u = 0; u < 32; ++u) {
-        std::set<int64_t> seen;
-        for (int64_t k = 0; k < 5; ++k) {
-          const auto c = blocks[0][h][u][k].item<int64_t>();
-          if (c < 0) continue;
-          seen.insert(c);
-          EXPECT_GT(c, 0);
-          if (causal) EXPECT_LT(c, u - 1);
-          if (!causal) EXPECT_TRUE(c < 31 && std::abs(c - u) > 1) << c << " of " << u;
-        }
-        const int64_t want = causal ? std::clamp<int64_t>(u - 2, 0, 5) : 5;
-        EXPECT_EQ(static_cast<int64_t>(seen.size()), want) << u;
-      }
+    expect_distinct(blocks, causal);
   }
+}
+
+// As half types round one draw of 512.
+TEST(BigBird, ADrawThatWasRoundedToOneIsTheLastCandidate) {
+  for (const bool causal : {false, true})
+    for (const auto* options : {"{block: 2, random: 5}", "{block: 2, random: 5, plan: prefix}"}) {
+      const auto mixer = made("bigbird", options);
+      oracle::tensor_of(*mixer, "attention.draws").fill_(1);
+      expect_distinct(random_blocks(*mixer, causal), causal);
+    }
 }
 
 TEST(BigBird, RefusesWhatItCannotDo) {
