@@ -82,8 +82,10 @@ class Compressive : public ProjectedMixer {
       return at::constant_pad_nd(t, {0, 0, std::min(farthest(), x.size(1) - 1), 0});
     };
     const auto [k, v] = projections()(x);
-    const Seen seen = {
-        {behind(k), behind(v)}, behind(x), at::zeros({1}, integers(x)), length(x, {})};
+    const Seen seen = {{behind(k), behind(v)},
+                       behind(x),
+                       at::zeros({1}, integers(x)),
+                       length(x, context.mask.keep)};
     return read(x, seen, nullptr, context);
   }
 
@@ -120,7 +122,8 @@ class Compressive : public ProjectedMixer {
     Tensor left;    // [B or 1, G] bool: by the end of the call
   };
 
-  // A whole sequence, in blocks. Padded tokens stand behind all real ones, and so need no mask.
+  // A whole sequence, in blocks. Padded tokens stand behind all real ones, and so outputs need no
+  // mask.
   Tensor read_whole(const Tensor& x, Context& context) const {
     const int64_t n = x.size(1), groups = config_.slots > 0 ? n / rate_ : 0;
     const auto memory = remembered(n);
@@ -167,7 +170,7 @@ class Compressive : public ProjectedMixer {
         .transpose(-2, -1);
   }
 
-  // Padded tokens stand behind all real ones, and so need no mask.
+  // Padded tokens stand behind all real ones, and so outputs need no mask.
   Tensor read(const Tensor& x, const Seen& seen, State* state, Context& context) {
     const int64_t tokens = x.size(1), back = seen.heads.k.size(2) - tokens;
     const auto band = tiles(tokens, back);
@@ -353,6 +356,7 @@ class Compressive : public ProjectedMixer {
     const auto memory = remembered(n);
     const int64_t gone = memory.left(n);  // groups
     if (gone == 0) return context.add_loss(at::zeros({}, from.q.options().dtype(wide(from.q))));
+    const auto counted = counted_for(from.q, gone, context.mask.keep);
     const auto slots = compressor_->known(of.slots, of.taps);
     const auto of_tokens = [&](const Tensor& x) {
       return split_heads(x.detach().narrow(1, 0, gone * rate_), heads_);
@@ -364,20 +368,44 @@ class Compressive : public ProjectedMixer {
           .narrow(2, 0, gone);
     };
     auto pairs = leaving_blocks(n, gone, from.q.device());
-    const auto read = [&](const Tensor& k, const Tensor& v) {
-      return read_blocks(from.q.detach(), k, v, pairs, {}, {}, context, {}, {}, relative_->scale())
+    const auto read = [&](const Tensor& k, const Tensor& v, const Tensor& keep) {
+      return read_blocks(from.q.detach(), k, v, pairs, {.keep = keep}, {}, context, {}, {},
+                         relative_->scale())
           .mean;
     };
-    const auto want = read(of_tokens(from.k), of_tokens(from.v));
+    const auto want = read(of_tokens(from.k), of_tokens(from.v), counted.rows);
     pairs.key_block /= rate_;
-    const auto difference = want - read(of_slots(from.k, *key_), of_slots(from.v, *value_));
-    // Queries whose tile has nothing to read have read zero, and are not counted.
-    const int64_t last = (gone * rate_ + behind() + tile() - 1) / tile() * tile(),
-                  first = behind() / tile() * tile();
-    const auto terms = static_cast<double>(std::min(n, last) - std::min(n, first)) *
-                       static_cast<double>(difference.numel() / n);
-    context.add_loss(at::linalg_vector_norm(difference, 2, {}, false, wide(difference)).square() *
-                     (config_.reconstruction / (terms * static_cast<double>(layers_))));
+    auto difference =
+        want - read(of_slots(from.k, *key_), of_slots(from.v, *value_), counted.groups);
+    if (counted.queries.defined()) difference = difference * counted.queries;
+    const auto square = at::linalg_vector_norm(difference, 2, {}, false, wide(difference)).square();
+    const auto numbers = static_cast<double>(heads_ * from.q.size(3) * layers_);
+    context.add_loss(square * (config_.reconstruction / numbers) /
+                     counted.terms.to(square.scalar_type()));
+  }
+
+  // What the loss counts of each sequence: rows and groups that have left by its end, [B, 1, gone
+  // rate] and [B, 1, gone], real queries, [B, 1, N, 1], all undefined where nothing is padded; and
+  // the number of queries whose tile has something to read. Others have read zero.
+  struct Counted {
+    Tensor rows, groups, queries, terms;
+  };
+  Counted counted_for(const Tensor& q, int64_t gone, const Tensor& keep) const {
+    const int64_t n = q.size(2), first = behind() / tile() * tile();
+    const auto last = [&](const auto& left) { return left * rate_ + behind() + tile() - 1; };
+    if (!keep.defined()) {
+      const int64_t queries = std::min(n, last(gone) / tile() * tile()) - std::min(n, first);
+      return {.terms = at::full({}, q.size(0) * queries, integers(q))};
+    }
+    const auto length = keep.sum(1), left = compressed_before(length).clamp_min(0);  // [B]
+    const auto terms =
+        at::minimum(length, last(left).floor_divide(tile()) * tile()) - length.clamp_max(first);
+    const auto groups = (at::arange(gone, integers(q)) < left.unsqueeze(1)).unsqueeze(1);
+    const auto real = at::arange(n, integers(q)) < length.unsqueeze(1);
+    return {.rows = groups.repeat_interleave(rate_, -1),
+            .groups = groups,
+            .queries = real.view({-1, 1, n, 1}),
+            .terms = terms.masked_fill(left == 0, 0).sum().clamp_min(1)};
   }
 
   // Each tile of queries beside the rows of the groups that leave during it.

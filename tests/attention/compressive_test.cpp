@@ -250,6 +250,37 @@ TEST(Compressive, TheReconstructionIsTheMeanSquareOfTheDifference) {
     }
 }
 
+// Of sequences of 40, 23 and 3 tokens, with anything behind them; nothing has left the last.
+TEST(Compressive, TheReconstructionDoesNotCountPadding) {
+  const int64_t lengths[] = {40, 23, 3};
+  for (const std::string options :
+       {"{memory: 5, slots: 3, rate: 2}", "{memory: 33, slots: 3, rate: 3, dilation: 2}",
+        "{memory: 8, segment: 4, slots: 3, rate: 4}"})
+    for (const bool looks : {false, true}) {
+      const auto loss_of = [&](int64_t longest, uint64_t seed) {
+        auto x = random_normal({3, longest, kWidth}, seed);
+        auto keep = at::zeros({3, longest}, at::kBool);
+        for (int64_t b = 0; b < 3; ++b) {
+          x[b].narrow(0, 0, lengths[b]).copy_(random_normal({lengths[b], kWidth}, 77));
+          keep[b].narrow(0, 0, lengths[b]).fill_(true);
+        }
+        const auto mixer = made("compressive", options);
+        mixer->train();
+        Tensors maps;
+        Context context = {.mask = {.causal = true, .keep = keep}, .maps = looks ? &maps : nullptr};
+        (*mixer)(x, context);
+        const auto weight = mixer->named_parameters()["compressor.convolution.weight"];
+        return std::pair(context.loss.detach(), torch::autograd::grad({context.loss}, {weight})[0]);
+      };
+      const auto [loss, gradient] = loss_of(40, 1);
+      EXPECT_GT(loss.item<double>(), 0);
+      for (const auto& [same, same_gradient] : {loss_of(40, 2), loss_of(57, 3)}) {
+        EXPECT_NEAR_TENSOR(same, loss, tolerance(at::kDouble)) << options << looks;
+        EXPECT_NEAR_TENSOR(same_gradient, gradient, tolerance(at::kDouble)) << options << looks;
+      }
+    }
+}
+
 TEST(Compressive, TheCompressorLearnsWhatTheReconstructionSays) {
   const auto x = random_normal({2, 41, kWidth}, 11);
   const auto* options = "{memory: 4, slots: 3, rate: 2, reconstruction: 3}";
