@@ -145,7 +145,7 @@ class Reformer : public ProjectedMixer {
     const auto visibility = seen(laid, buckets, n, chunks * chunk > n, context);
     const auto pairs = columns(chunks, chunk, rounds, buckets.device());
     const auto bias = config_.deduplicate && rounds > 1
-                          ? multiplicity(order.inverse.floor_divide(chunk), laid, pairs, rounds)
+                          ? multiplicity(order.inverse.floor_divide(chunk), buckets, laid, pairs)
                           : Tensor();
     const auto part =
         read_blocks(laid_rows(s * scale()), laid_rows(keys(s)), laid_rows(v), pairs, visibility,
@@ -219,19 +219,22 @@ class Reformer : public ProjectedMixer {
             (at::arange(all, options).unsqueeze(1) + near).remainder(all).view({1, 1, all, -1})};
   }
 
-  // -log of the number of rounds in which a key is near a query: [B, H rounds, U, W, S W]. A ring
+  // -log of the number of rounds in which a query reads a key: [B, H rounds, U, W, S W]. A ring
   // shows pairs that no round counts; other code adds 1e-9 to them.
   template <class Laid>
-  Tensor multiplicity(const Tensor& chunk_of, const Laid& laid, const BlockPairs& pairs,
-                      int64_t rounds) const {
+  Tensor multiplicity(const Tensor& chunk_of, const Tensor& buckets, const Laid& laid,
+                      const BlockPairs& pairs) const {
     const auto index = pairs.columns.clamp_min(0).flatten();
-    Tensor count;
-    for (int64_t r = 0; r < rounds; ++r) {
-      const auto of = laid(chunk_of.narrow(2, r, 1).expand_as(chunk_of))
-                          .unflatten(-1, {-1, pairs.query_block});  // [B, H', U, W]
+    const auto difference = [&](const Tensor& x) {  // of queries and listed keys
+      const auto of = laid(x.expand_as(chunk_of)).unflatten(-1, {-1, pairs.query_block});
       const auto keys = of.index_select(2, index).unflatten(2, {of.size(2), -1}).flatten(3);
-      const auto distance = of.unsqueeze(-1) - keys.unsqueeze(-2);
-      const auto near = (distance <= config_.back).logical_and(distance >= -config_.ahead);
+      return of.unsqueeze(-1) - keys.unsqueeze(-2);  // [B, H', U, W, S W]
+    };
+    Tensor count;
+    for (int64_t r = 0; r < chunk_of.size(2); ++r) {
+      const auto distance = difference(chunk_of.narrow(2, r, 1));
+      auto near = (distance <= config_.back).logical_and(distance >= -config_.ahead);
+      if (config_.same_bucket) near = near.logical_and(difference(buckets.narrow(2, r, 1)) == 0);
       count = count.defined() ? count + near : near.to(at::kFloat);
     }
     const auto sure =
@@ -297,6 +300,7 @@ Mechanism reformer_mechanism() {
        .variants = {{"small", "{chunk: 4, rounds: 2, buckets: [4, 2], ahead: 1}"},
                     {"same_bucket", "{chunk: 8, rounds: 3, same_bucket: true, scaled: true}"},
                     {"deduplicate", "{chunk: 8, rounds: 3, deduplicate: true}"},
+                    {"union", "{chunk: 8, rounds: 3, same_bucket: true, deduplicate: true}"},
                     {"ring", "{chunk: 4, rounds: 2, buckets: [8], ring: true}"}}},
       promises, make, check);
 }
