@@ -208,7 +208,8 @@ class Sparse : public AttentionImpl {
     const int64_t blocks = (n + stride_ - 1) / stride_;
     const auto slice = at::arange(heads, options).remainder(config_.slices).view({-1, 1, 1});
     auto offset = stride_ - (slice + 1) * config_.summary + at::arange(config_.summary, options);
-    if (config_.official) offset = at::constant_pad_nd(offset, {1, 0});
+    if (config_.official)  // the first token too; where the slice begins with it, one behind all
+      offset = at::cat({(offset.narrow(-1, 0, 1) == 0).to(at::kLong) * n, offset}, -1);
     return (at::arange(blocks, options).view({1, -1, 1}) * stride_ + offset).flatten(1);
   }
 
@@ -277,7 +278,9 @@ Mechanism sparse_mechanism() {
        .variants = {{"fixed", "{pattern: fixed, stride: 12, summary: 2, slices: 2}"},
                     {"layers", "{combine: layers, stride: 7}"},
                     {"heads", "{pattern: fixed, combine: heads, summary: 3}"},
-                    {"official", "{pattern: fixed, stride: 10, summary: 3, official: true}"}}},
+                    {"official", "{pattern: fixed, stride: 10, summary: 3, official: true}"},
+                    {"official_whole",
+                     "{pattern: fixed, stride: 6, summary: 3, slices: 2, official: true}"}}},
       promises, make, check);
 }
 
