@@ -253,10 +253,12 @@ class Longformer : public ProjectedMixer {
     own.path += ".global_rows";
     auto q = rows_at(heads.q, places) * scale_;
     if (config_.global_projections) {
+      const auto index = places.clamp_min(0);
       Context there = context;
-      there.positions = places.clamp_min(0);
-      q = global_queries(x.gather(1, there.positions.unsqueeze(-1).expand({-1, -1, x.size(2)})),
-                         there);
+      there.positions = context.positions.defined()
+                            ? context.positions.expand({x.size(0), -1}).gather(1, index)
+                            : index;
+      q = global_queries(x.gather(1, index.unsqueeze(-1).expand({-1, -1, x.size(2)})), there);
     }
     return softmax_read(q, heads.k, heads.v, visible, own, context);
   }

@@ -175,6 +175,25 @@ TEST(Longformer, TheMaskNamesGlobalTokens) {
       for (const bool causal : {false, true}) expect_named_globals(site, options, causal);
 }
 
+// Rotated scores depend on differences of positions alone.
+TEST(Longformer, GlobalTokensAreRotatedByTheirPositions) {
+  Site site = kSite;
+  site.rotary = Rotary{};
+  const auto x = random_normal({2, 19, kWidth}, 9);
+  for (const bool named : {false, true}) {
+    const auto mixer =
+        made("longformer", named ? "{window: 4}" : "{window: 4, global_tokens: 2}", site);
+    const auto with = [&](const Tensor& positions) {
+      Context context = {.positions = positions};
+      if (named) context.mask.globals = at::tensor({3, 11}, at::kLong).expand({2, 2});
+      return (*mixer)(x, context);
+    };
+    const auto t = at::arange(19).unsqueeze(0);
+    EXPECT_NEAR_TENSOR(with(t + 100), with({}), (Tolerance{1e-10, 1e-10})) << named;
+    EXPECT_FALSE(at::allclose(with(t * 2), with({}), 1e-3, 1e-3));
+  }
+}
+
 TEST(Longformer, TheRingHoldsTheWindowWhateverTheCapacity) {
   const auto mixer = made("longformer", "{window: 4, dilation: [1, 3], global_tokens: 2}");
   State state;
