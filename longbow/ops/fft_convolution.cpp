@@ -63,7 +63,7 @@ Tensor fft_convolution(const Tensor& u, const Tensor& past, const Tensor& ahead,
                 "fft_convolution: u is ", u.sizes(), " but a kernel is ", kernel.sizes());
   const auto type = at::promote_types(u.scalar_type(), at::kFloat);
   const int64_t tokens = u.size(-2), size = transform_size(tokens);
-  if (tokens == 0) return u.to(type);
+  if (u.numel() == 0) return u.to(type);
   const auto on_circle = [&](const Tensor& kernel, int64_t lag) {  // of its first row
     const int64_t rows = std::min(kernel.size(-2), tokens);
     return at::constant_pad_nd(kernel.to(type).narrow(-2, 0, rows), {0, 0, lag, size - lag - rows});

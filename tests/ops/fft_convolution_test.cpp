@@ -92,9 +92,9 @@ TEST(FftConvolution, HalfTypesAreTransformedInFloat32) {
   }
 }
 
-TEST(FftConvolution, AnEmptySequenceStaysEmpty) {
-  EXPECT_EQ(fft_convolution(at::zeros({2, 0, 3}), at::zeros({4, 3})).sizes(),
-            (std::vector<int64_t>{2, 0, 3}));
+TEST(FftConvolution, EmptySequencesAndBatchesStayEmpty) {
+  for (const auto& sizes : {std::vector<int64_t>{2, 0, 3}, {0, 5, 3}})
+    EXPECT_EQ(fft_convolution(at::zeros(sizes), at::zeros({4, 3})).sizes(), sizes);
 }
 
 TEST(FftConvolution, RefusesOtherShapes) {
