@@ -24,6 +24,13 @@ bool has_kernel(const Tensor& q, const Tensor& k, const Tensor& v, const BlockRu
   return has_tile_kernel(q, k, v) && rule.visibility.memory.tokens == 0;
 }
 
+// Kernels read it by address.
+void check_tokens(const char* name, const Tensor& x, at::ScalarType type, int64_t tokens) {
+  TORCH_CHECK(!x.defined() || (x.scalar_type() == type && x.dim() == 3 && x.size(2) == tokens),
+              "block_softmax: ", name, " is ", x.scalar_type(), " ", x.sizes(), ", not ", type,
+              " [.., .., ", tokens, "]");
+}
+
 Two on_cpu(const Tensor& q, const Tensor& k, const Tensor& v, const Maybe& bias,
            const OptionalTensors& rule, at::IntArrayRef numbers, at::ArrayRef<double> factors) {
   const auto whole = unpacked(rule, numbers, factors);
@@ -158,9 +165,10 @@ BlockSoftmax block_softmax(const Tensor& q, const Tensor& k, const Tensor& v,
   const int64_t block = pairs.query_block;
   TORCH_CHECK(block > 0 && pairs.key_block > 0, "block_softmax: blocks of ", block, " queries and ",
               pairs.key_block, " keys");
-  TORCH_CHECK(pairs.columns.dim() == 4 && pairs.columns.size(2) == (q.size(2) + block - 1) / block,
-              "block_softmax: columns are ", pairs.columns.sizes(), " for ", q.size(2),
-              " queries in blocks of ", block);
+  TORCH_CHECK(pairs.columns.dim() == 4 && pairs.columns.scalar_type() == at::kLong &&
+                  pairs.columns.size(2) == (q.size(2) + block - 1) / block,
+              "block_softmax: columns are ", pairs.columns.scalar_type(), " ",
+              pairs.columns.sizes(), " for ", q.size(2), " queries in blocks of ", block);
   TORCH_CHECK(
       distances.count() <= 0 || (bias.defined() && bias.dim() == 4 && bias.size(2) == q.size(2) &&
                                  bias.size(3) == distances.count()),
@@ -182,6 +190,11 @@ BlockSoftmax block_softmax(const Tensor& q, const Tensor& k, const Tensor& v,
   TORCH_CHECK(memory.tokens == 0 || (!limited && memory.rate > 0), "block_softmax: a memory of ",
               memory.tokens, " tokens and ", memory.slots, " slots of ", memory.rate,
               " beside limits, positions or groups");
+  check_tokens("keep", visibility.keep, at::kBool, k.size(2));
+  check_tokens("query_positions", visibility.query_positions, at::kLong, q.size(2));
+  check_tokens("key_positions", visibility.key_positions, at::kLong, k.size(2));
+  check_tokens("query_groups", visibility.query_groups, at::kLong, q.size(2));
+  check_tokens("key_groups", visibility.key_groups, at::kLong, k.size(2));
   const auto rule = packed({pairs, visibility, dropped, distances, scale});
   const auto [out, log_sum] = call(q, k, v, bias.defined() ? Maybe(bias) : std::nullopt,
                                    rule.tensors, rule.numbers, rule.factors);

@@ -313,11 +313,19 @@ TEST(BlockSoftmax, NamesWhatDoesNotFit) {
             std::string::npos);
   EXPECT_NE(error_of([&] {
               block_softmax(x, x, x, {2, 3, columns});
-            }).find("block_softmax: columns are [1, 1, 2, 1] for 6 queries in blocks of 2"),
+            }).find("block_softmax: columns are Long [1, 1, 2, 1] for 6 queries in blocks of 2"),
             std::string::npos);
   EXPECT_NE(error_of([&] {
               block_softmax(x, x, x, {3, 3, columns}, {}, x, {}, {0, 2});
             }).find("block_softmax: bias is [1, 1, 6, 2] for 6 queries and 3 distances"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] {
+              block_softmax(x, x, x, {3, 3, columns}, {.query_groups = at::zeros({1, 1, 6})});
+            }).find("block_softmax: query_groups is Float [1, 1, 6], not Long [.., .., 6]"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] {
+              block_softmax(x, x, x, {3, 3, columns}, {.keep = at::ones({1, 1, 5}, at::kBool)});
+            }).find("block_softmax: keep is Bool [1, 1, 5], not Bool [.., .., 6]"),
             std::string::npos);
   EXPECT_NE(
       error_of([&] {
