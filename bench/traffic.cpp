@@ -118,13 +118,19 @@ void print() {
     fmt::print("{:10.2f} MB {:4} x {}\n", count.bytes / 1e6, count.calls, name);
 }
 
+int64_t tokens_of(const std::string& text) {
+  const int64_t tokens = as_integer(parse_yaml(text, "TOKENS"), "TOKENS");
+  if (tokens < 1) throw UserError("TOKENS is " + text, "at least one is needed");
+  return tokens;
+}
+
 int run(int count, char** arguments) {
-  if (count < 2) {
+  const bool causal = count > 3 && std::string_view(arguments[3]) == "causal";
+  if (count < 2 || count > 4 || (count == 4 && !causal)) {
     fmt::print(stderr, "usage: longbow_traffic MECHANISM [TOKENS [causal]]\n");
     return 2;
   }
-  const int64_t tokens = count > 2 ? std::stoll(arguments[2]) : 1024;
-  const bool causal = count > 3 && std::string_view(arguments[3]) == "causal";
+  const int64_t tokens = count > 2 ? tokens_of(arguments[2]) : 1024;
   const Site site = {.shape = {.width = kWidth, .heads = kHeads, .max_length = tokens},
                      .init = "xavier"};
   const auto mixer = make_mixer(parse_yaml(arguments[1], "MECHANISM"), site);

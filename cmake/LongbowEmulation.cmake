@@ -65,3 +65,6 @@ longbow_emulated_program(longbow_traffic attention bench/traffic.cpp)
 add_test(NAME attention.traffic COMMAND longbow_traffic "{name: local, window: 32}" 128 causal)
 set_tests_properties(attention.traffic PROPERTIES LABELS unit TIMEOUT 60 ENVIRONMENT OMP_NUM_THREADS=1
   PASS_REGULAR_EXPRESSION "MB in [0-9]+ operators\n.*longbow::block_softmax_backward")
+add_test(NAME attention.traffic_mistake COMMAND longbow_traffic local 12x8)
+set_tests_properties(attention.traffic_mistake PROPERTIES LABELS unit TIMEOUT 60
+  PASS_REGULAR_EXPRESSION "^TOKENS:1: TOKENS is '12x8', not an integer")
