@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "longbow/data/samples/text_codec.h"
+#include "longbow/text/tokenizer/plain_tokenizers.h"
+
 namespace longbow {
 namespace {
 
@@ -37,6 +40,26 @@ TEST(Symbols, AreIdsWhereTheDataHasNoWords) {
 TEST(Symbols, HaveAnIdForUnknownWordsWhereTheDataHas) {
   const Symbols symbols({"<pad>", "<unk>", "a"}, 3, /*unknown=*/1);
   EXPECT_EQ(symbols.read("a b a", {}), (std::vector<int32_t>{2, 1, 2}));
+}
+
+// A model may have more ids than the data it is asked with.
+TEST(Symbols, AnIdWithoutANameHasNoText) {
+  const Symbols symbols({"<pad>", "a", "", "b", ""}, 5);
+  EXPECT_EQ(symbols.read("b a", {}), (Ids{3, 1}));
+  EXPECT_EQ(symbols.text(std::vector<int64_t>{1, 2}), "a 2");
+  EXPECT_EQ(symbols.examples(), "a, b");
+  EXPECT_EQ(refused(symbols, "zzzz"),
+            "in.txt:3: token 1, 'zzzz', is not a symbol of the data; its symbols are a, b");
+}
+
+TEST(Symbols, OfPlainTextAreReadBesideIdsWithoutAName) {
+  const auto codec =
+      std::make_shared<TextCodec>(character_tokenizer("abc", {"[PAD]", "[UNK]"}, "[UNK]"));
+  auto names = codec->symbols();  // [PAD] [UNK] a b c
+  names.insert(names.end(), {"", "[MASK]", ""});
+  const Symbols symbols(names, 8, 0, codec);
+  EXPECT_EQ(symbols.read("ab[MASK]c", {}), (Ids{2, 3, 6, 4}));
+  EXPECT_EQ(symbols.text(std::vector<int64_t>{2, 3, 6, 5, 4}), "ab[MASK]c");
 }
 
 TEST(Symbols, GiveExamplesOfThemselves) {

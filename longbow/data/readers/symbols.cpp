@@ -13,6 +13,7 @@ namespace longbow {
 namespace {
 
 constexpr std::string_view kBlanks = " \t\r\v\f";
+constexpr size_t kExamples = 8;
 
 }  // namespace
 
@@ -23,7 +24,8 @@ Symbols::Symbols(std::vector<std::string> names, int64_t vocabulary, int64_t unk
       unknown_(unknown),
       codec_(std::move(codec)) {
   if (codec_) return;
-  for (size_t id = 1; id < names_.size(); ++id) ids_.emplace(names_[id], static_cast<int32_t>(id));
+  for (size_t id = 1; id < names_.size(); ++id)
+    if (!names_[id].empty()) ids_.emplace(names_[id], static_cast<int32_t>(id));
 }
 
 int32_t Symbols::id_of(const std::string& word, size_t number, const Place& place) const {
@@ -51,11 +53,14 @@ std::vector<int32_t> Symbols::read_text(std::string_view text) const {
   while (!text.empty()) {
     auto at = text.size();
     int64_t added = 0;
-    for (auto id = codec_->vocabulary(); id < std::ssize(names_); ++id)
-      if (const auto found = text.find(names_[static_cast<size_t>(id)]); found < at) {
+    for (auto id = codec_->vocabulary(); id < std::ssize(names_); ++id) {
+      const auto& name = names_[static_cast<size_t>(id)];
+      if (name.empty()) continue;
+      if (const auto found = text.find(name); found < at) {
         at = found;
         added = id;
       }
+    }
     codec_->encode(text.substr(0, at), ids);
     if (added == 0) break;
     ids.push_back(static_cast<int32_t>(added));
@@ -78,8 +83,11 @@ std::vector<int32_t> Symbols::read(std::string_view text, const Place& place) co
 std::string Symbols::examples() const {
   if (codec_) return "any text";
   if (names_.empty()) return fmt::format("the ids 1..{}", vocabulary_ - 1);
-  const auto shown = std::span(names_).subspan(1, std::min<size_t>(names_.size() - 1, 8));
-  return fmt::format("{}{}", fmt::join(shown, ", "), shown.size() + 1 < names_.size() ? ", …" : "");
+  std::vector<std::string> shown(names_.begin() + 1, names_.end());
+  std::erase(shown, "");
+  const bool more = shown.size() > kExamples;
+  shown.resize(std::min(shown.size(), kExamples));
+  return fmt::format("{}{}", fmt::join(shown, ", "), more ? ", …" : "");
 }
 
 std::string Symbols::text(std::span<const int64_t> ids) const {
@@ -98,7 +106,7 @@ std::string Symbols::text(std::span<const int64_t> ids) const {
   for (const auto id : ids) {
     const auto index = static_cast<size_t>(id);
     if (!text.empty()) text += ' ';
-    text += index < names_.size() ? names_[index] : std::to_string(id);
+    text += index < names_.size() && !names_[index].empty() ? names_[index] : std::to_string(id);
   }
   return text;
 }

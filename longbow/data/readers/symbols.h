@@ -18,7 +18,8 @@ class TextCodec;
 class Symbols {
  public:
   Symbols() = default;
-  // Ids are 1 … vocabulary - 1; 0 is padding and has no text. `names` by id, or empty.
+  // Ids are 1 … vocabulary - 1; 0 is padding and has no text. `names` by id, or empty; an id whose
+  // name is empty has none: a model may have more ids than its data.
   Symbols(std::vector<std::string> names, int64_t vocabulary, int64_t unknown = 0,
           std::shared_ptr<const TextCodec> codec = {});
   // What is no symbol has the id `unknown`, or is a UserError at `place` where that is 0. An empty
