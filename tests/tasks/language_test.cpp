@@ -88,5 +88,18 @@ TEST(Language, ScoresOfTextsDoNotDependOnTheTokenizer) {
   EXPECT_EQ(word_metrics(none).size(), 4u) << "no text";
 }
 
+TEST(Language, ATextHasAsManyBytesAsItsTokensSpell) {
+  const auto codec = std::make_shared<TextCodec>(byte_tokenizer({}));
+  const TextLengths lengths({.vocabulary = codec->vocabulary(), .codec = codec}, at::kCPU);
+  for (const std::string text : {"to be", "gr\u00fc\u00dfe", "\uac00\ub098 \ub2e4"}) {
+    std::vector<int32_t> ids;
+    codec->encode(text, ids);
+    ASSERT_EQ(ids.size(), text.size()) << "a token is a byte";
+    Tensors sums;
+    lengths.count(targets(std::vector<int64_t>(ids.begin(), ids.end()), 1), sums);
+    EXPECT_EQ(sums.at("bytes").item<double>(), static_cast<double>(text.size())) << text;
+  }
+}
+
 }  // namespace
 }  // namespace longbow

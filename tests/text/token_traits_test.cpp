@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <initializer_list>
+
 #include "longbow/core/config.h"
+#include "longbow/text/components/byte_level.h"
 #include "longbow/text/components/decoders.h"
 #include "longbow/text/models/bpe.h"
 #include "longbow/text/models/word_level.h"
@@ -19,6 +22,19 @@ std::vector<VocabularyEntry> entries_of(const std::vector<std::string>& tokens) 
 }
 TokenDecoderPtr decoder_of(const std::string& json) {
   return read_decoder(parse_json(json, "decoder"));
+}
+
+// Bytes as a byte-level tokenizer writes them.
+std::string spelled(std::initializer_list<int> bytes) {
+  std::string text;
+  for (const int byte : bytes) text += spelling_of_byte(static_cast<unsigned char>(byte));
+  return text;
+}
+
+std::vector<int64_t> bytes_of(const Tokenizer& tokenizer) {
+  std::vector<int64_t> all;
+  for (const auto& traits : token_traits(tokenizer)) all.push_back(traits.bytes);
+  return all;
 }
 
 // One letter for each token: s special, b begins a word, e ends one, . neither.
@@ -88,6 +104,26 @@ TEST(TokenTraits, CountTheBytesOfAText) {
   const auto pieces = token_traits(Tokenizer(parts));
   EXPECT_EQ(pieces[1].bytes, 5) << "with the blank before it";
   EXPECT_EQ(pieces[2].bytes, 3);
+}
+
+// Alone they are all shown as U+FFFD, which has three bytes. U+AC00 is ea b0 80.
+TEST(TokenTraits, PartsOfACharacterHaveTheirOwnBytes) {
+  const auto bytes = token_traits(byte_tokenizer({}));
+  for (const size_t byte : {0x80, 0xc3, 0xea, 0xff}) EXPECT_EQ(bytes[byte].bytes, 1) << byte;
+  const TokenizerParts level = {
+      .model = make_bpe({},
+                        entries_of({spelled({0xc3}), spelled({0xea, 0xb0}), spelled({0x80}),
+                                    spelled({0xea, 0xb0, 0x80}), spelled({' ', 0xea}),
+                                    spelled({0xb0, 0x80, 'a'}), spelled({0xef, 0xbf, 0xbd})}),
+                        {}),
+      .decoder = decoder_of(
+          R"({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true})")};
+  EXPECT_EQ(bytes_of(Tokenizer(level)), (std::vector<int64_t>{1, 2, 1, 3, 2, 3, 3}));
+  const TokenizerParts fallback = {
+      .model = make_bpe({}, entries_of({"a", "<0xEA>", "<0x41>", "\ufffd", "\u2581b"}), {}),
+      .decoder = decoder_of(
+          R"({"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"}]})")};
+  EXPECT_EQ(bytes_of(Tokenizer(fallback)), (std::vector<int64_t>{1, 1, 1, 3, 2}));
 }
 
 }  // namespace
