@@ -242,6 +242,26 @@ TEST(Canine, TheShiftedMaskHidesTheLastRealChunk) {
   }
 }
 
+// As beside a longer text, of which it gets the padding.
+TEST(Canine, ATextShorterThanAShiftedMoleculeIsFilledUp) {
+  const at::NoGradGuard no_grad;
+  auto config = small();
+  config.molecules = Molecules::shifted;
+  const auto canine = model(config);
+  for (const int64_t length : {1, 2}) {
+    const auto alone = run(*canine, text(1, length));
+    const auto beside =
+        run(*canine, at::constant_pad_nd(text(1, length), {0, 3 - length}), {length});
+    EXPECT_EQ(alone.embedding.size(1), length);
+    EXPECT_NEAR_TENSOR(alone.characters, beside.characters.narrow(1, 0, length), kTight);
+    EXPECT_NEAR_TENSOR(alone.joined, beside.joined.narrow(1, 0, length), kTight);
+    EXPECT_NEAR_TENSOR(alone.pooled, beside.pooled, kTight);
+  }
+  const auto both = text(2, 2);
+  EXPECT_NEAR_TENSOR(run(*canine, both, {2, 1}).characters[0],
+                     run(*canine, both.narrow(0, 0, 1)).characters[0], kTight);
+}
+
 TEST(Canine, TheFirstCharacterCanBeGlobalInTheLocalLayer) {
   auto config = small();
   config.first = yaml(
@@ -339,6 +359,10 @@ TEST(Canine, AConfigThatCannotBeBuiltSaysWhere) {
             "model.yaml:5: linformer.rank is 8, but max_length is 7; lower rank");
   EXPECT_EQ(checked("max_length: 24\nlast: {name: linformer, rank: 25}"),
             "model.yaml:5: linformer.rank is 25, but max_length is 24; lower rank");
+  EXPECT_EQ(checked("max_length: 3\nrate: 4"), "");
+  EXPECT_EQ(checked("max_length: 3\nrate: 4\nmolecules: shifted"),
+            "model.yaml:5: model.rate is 4, but max_length is 3; lower it, or set "
+            "model.molecules: aligned");
   const auto odd = yaml("width: 8\nheads: 2\nhashes: 3");
   EXPECT_EQ(error_of([&] { check_canine(read<CanineConfig>(odd, "model"), odd); }),
             "model.yaml:3: model.width 8 is not a multiple of model.hashes 3; change one of them");
@@ -353,8 +377,10 @@ TEST(Canine, RefusesWhatItWasNotBuiltFor) {
             "canine: molecules are cut from the front, so real characters must come first");
   auto config = small();
   config.molecules = Molecules::shifted;
-  EXPECT_EQ(error_of([&] { run(*model(config), text(1, 2)); }),
-            "canine: 2 characters are less than one molecule of 3");
+  config.rate = 25;
+  EXPECT_EQ(error_of([&] { model(config); }),
+            "canine: max_length 24 is less than one molecule of 25");
+  config.rate = 3;
   config.hashes = 3;
   EXPECT_EQ(error_of([&] { model(config); }), "canine: width 8 is not a multiple of 3 hashes");
   config.hashes = 4;

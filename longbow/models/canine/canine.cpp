@@ -49,6 +49,12 @@ void check_canine(const CanineConfig& config, const Node& tree) {
   if (config.encoder.causal || config.encoder.positions != Positions::learned)
     throw UserError(tree.place, "a model of characters is not causal and has learned positions",
                     "leave model.causal and model.positions out");
+  const auto longest = config.encoder.max_length;
+  if (config.molecules == Molecules::shifted && longest > 0 && longest < config.rate)
+    throw UserError(tree.place_of("rate"),
+                    "model.rate is " + std::to_string(config.rate) + ", but max_length is " +
+                        std::to_string(longest),
+                    "lower it, or set model.molecules: aligned");
 }
 
 Convolution::Convolution(const Site& site, int64_t in, int64_t out, int64_t kernel) {
@@ -70,6 +76,8 @@ Canine::Canine(const CanineConfig& config, uint64_t seed) : config_(config) {
               " is not a multiple of ", encoder.heads, " heads");
   TORCH_CHECK(!encoder.causal && encoder.positions == Positions::learned && longest > 0,
               "canine: is not causal and has learned positions up to max_length");
+  TORCH_CHECK(config.molecules == Molecules::aligned || longest >= config.rate,
+              "canine: max_length ", longest, " is less than one molecule of ", config.rate);
   const auto site = site_of(encoder, seed);
   const auto table = [&](const std::string& name, std::vector<int64_t> shape) {
     return parameter(name, initial_normal(site, name, shape, 0.02));
@@ -145,15 +153,30 @@ Tensor Canine::up_sampled(const Tensor& local, const Tensor& deep, const Tensor&
                  "up.dropout");
 }
 
+// As beside a longer text in a batch.
+CanineOutput Canine::filled_up(const Tensor& characters, const Tensor& types, Context& context) {
+  const int64_t length = characters.size(1), more = config_.rate - length;
+  const auto filled = [&](const Tensor& x) {
+    return x.defined() ? at::constant_pad_nd(x, {0, more}) : x;
+  };
+  const auto& keep = context.mask.keep;
+  Context whole = context;
+  whole.mask.keep = filled(keep.defined() ? keep : at::ones_like(characters, at::kBool));
+  auto out = (*this)(filled(characters), filled(types), whole);
+  context.loss = whole.loss;
+  for (auto* rows : {&out.embedding, &out.local, &out.joined, &out.characters})
+    *rows = rows->narrow(1, 0, length);
+  return out;
+}
+
 CanineOutput Canine::operator()(const Tensor& characters, const Tensor& types, Context& context) {
   const auto& keep = context.mask.keep;
   const bool shifted = config_.molecules == Molecules::shifted;
   TORCH_CHECK(characters.size(1) <= config_.encoder.max_length, "canine: ", characters.size(1),
               " characters, but max_length is ", config_.encoder.max_length);
-  TORCH_CHECK(!shifted || characters.size(1) >= config_.rate, "canine: ", characters.size(1),
-              " characters are less than one molecule of ", config_.rate);
   TORCH_CHECK(!context.mask.ragged || !keep.defined(),
               "canine: molecules are cut from the front, so real characters must come first");
+  if (shifted && characters.size(1) < config_.rate) return filled_up(characters, types, context);
   // The published implementations let padded places read as others do.
   const auto mask_of = [&](const Tensor& real) {
     return Mask{.keep = real,

@@ -8,7 +8,8 @@ namespace longbow {
 // aligned: every chunk of characters becomes a molecule, hidden where it holds no real character;
 //   padded characters are zeros to the convolutions. Padding is invisible.
 // shifted: as the published implementations have it. The last chunk is left out, slot s takes the
-//   mask of chunk s although it holds chunk s - 1, and padded characters enter the convolutions.
+//   mask of chunk s although it holds chunk s - 1, and padded characters enter the convolutions. A
+//   text that is shorter than a chunk is filled up to one.
 enum class Molecules { aligned, shifted };
 constexpr std::array<std::string_view, 2> names_of(Molecules) {
   return {"aligned", "shifted"};
@@ -80,6 +81,8 @@ class Canine : public Part {
   CanineOutput operator()(const Tensor& characters, const Tensor& types, Context& context);
 
  private:
+  // The same of fewer characters than a chunk has.
+  CanineOutput filled_up(const Tensor& characters, const Tensor& types, Context& context);
   Tensor embedded(const Tensor& characters, const Tensor& types, const Context& context);
   Tensor activated(const Tensor& x) const;
   Tensor whole_chunks(const Tensor& x) const;  // [B, N, …] filled up or cut to a multiple of r
