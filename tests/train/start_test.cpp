@@ -2,11 +2,14 @@
 
 #include <ATen/ATen.h>
 
+#include "longbow/data/samples/text_codec.h"
 #include "longbow/models/bert/bert_folder.h"
+#include "longbow/text/tokenizer/plain_tokenizers.h"
 #include "longbow/train/run/checkpoint.h"
 #include "longbow/train/run/dry_run.h"
 #include "longbow/train/run/encoder_part.h"
 #include "longbow/train/run/finished_run.h"
+#include "longbow/train/run/start_model.h"
 #include "longbow/train/run/train.h"
 #include "tests/models/hugging_face.h"
 #include "tests/train/scratch.h"
@@ -253,6 +256,32 @@ TEST(Start, MistakesSayWhatDoesNotFit) {
   EXPECT_EQ(error_of([&] { make_task(config, at::kCPU); }),
             "the data has 45 words, but the model of " + name +
                 " has 20; make the data with the tokenizer of that model");
+}
+
+// Ids of other data are one higher, where 0 is padding here and a token there.
+TEST(Start, TextsNeedABertWhosePaddingIsItsFirstToken) {
+  const auto folder = scratch();
+  write_small_bert(folder + "/bert");
+  fs::create_directories(folder + "/run");
+  write_file(folder + "/run/config.yaml", "task: recall\n");
+  const auto error = [&](const std::string& from, const std::vector<std::string>& special,
+                         int64_t words) {
+    const auto codec = std::make_shared<TextCodec>(character_tokenizer("abc", special, "[UNK]"));
+    Splits splits = {
+        .vocabulary = codec->vocabulary(), .codec = codec, .symbols = codec->symbols()};
+    return error_of([&] {
+      fit_vocabulary({.from = folder + from, .vocabulary = words}, splits);
+      EXPECT_EQ(splits.vocabulary, words);
+    });
+  };
+  for (const int64_t words : {20, 5})
+    EXPECT_EQ(error("/bert", {"[UNK]", "[PAD]"}, words),
+              "id 0 of the data's tokenizer is not [PAD], so the ids of the data are one higher "
+              "than those of " +
+                  folder + "/bert; texts can start from a BERT only where [PAD] is id 0");
+  EXPECT_EQ(error("/bert", {"[PAD]", "[UNK]"}, 20), "");
+  EXPECT_EQ(error("/run", {"[UNK]", "[PAD]"}, 20), "") << "its ids were moved too";
+  EXPECT_EQ(error("/gone", {"[UNK]", "[PAD]"}, 20), "") << "it has been started from before";
 }
 
 TEST(Start, ARelativeFolderIsTakenFromTheFileThatNamesIt) {

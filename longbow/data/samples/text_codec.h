@@ -19,6 +19,7 @@ class TextCodec {
 
   const Tokenizer& tokenizer() const { return tokenizer_; }
   int64_t vocabulary() const { return static_cast<int64_t>(tokenizer_.size()) + shift_; }
+  bool shifted() const { return shift_ > 0; }  // ids are one higher than the tokenizer's
   // Appends the ids of a text, without special tokens.
   void encode(std::string_view text, std::vector<int32_t>& ids) const;
   // The bytes of the text that each of its tokens came from.

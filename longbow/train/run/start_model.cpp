@@ -3,14 +3,33 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 
+#include "longbow/core/run_folder.h"
+#include "longbow/data/samples/text_codec.h"
 #include "longbow/train/run/stored_model.h"
 
 namespace longbow {
+namespace {
+
+// A BERT's ids are those of its tokenizer. Data whose padding is not that tokenizer's id 0 has
+// others, and each word would read the weights of its neighbour.
+void check_ids(const StartConfig& start, const Splits& splits) {
+  const bool is_bert = std::filesystem::is_directory(start.from) && !RunFolder(start.from).is_run();
+  if (is_bert && splits.codec && splits.codec->shifted())
+    throw UserError(
+        "id 0 of the data's tokenizer is not [PAD], so the ids of the data are one "
+        "higher than those of " +
+            start.from,
+        "texts can start from a BERT only where [PAD] is id 0");
+}
+
+}  // namespace
 
 void fit_vocabulary(const StartConfig& start, Splits& splits) {
   const auto words = start.vocabulary.value_or(0);
   if (start.from.empty() || words == 0) return;
+  check_ids(start, splits);
   if (splits.vocabulary > words)
     throw UserError(fmt::format("the data has {} words, but the model of {} has {}",
                                 splits.vocabulary, start.from, words),

@@ -8,7 +8,8 @@
 
 namespace longbow {
 
-// The model keeps its vocabulary where the data has fewer words. UserError where it has more.
+// The model keeps its vocabulary where the data has fewer words; other ids have no names. UserError
+// where the data has more, or where its ids are not those of the model's tokenizer.
 void fit_vocabulary(const StartConfig& start, Splits& splits);
 // Parameters that stay as they are need no gradient.
 void freeze(const StartConfig& start, Part& model);
