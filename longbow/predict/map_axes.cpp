@@ -56,6 +56,12 @@ bool weighs_tokens(const std::string& mechanism, const std::string& rest) {
   return columns(7) == 7 && columns(11) == 11;
 }
 
+// A class token is read before all tokens of a sequence.
+bool has_class_token(const Node& model) {
+  const auto* pooling = model.find("pooling");
+  return pooling && pooling->text == "class_token";
+}
+
 }  // namespace
 
 std::vector<std::string> mechanisms_with_maps() {
@@ -87,9 +93,13 @@ MapReader::MapReader(Node model, const std::string& objective, const Splits& spl
   const bool one_vocabulary = splits.second_vocabulary == 0;
   first_ = named(sample.tokens, splits.symbols);
   second_ = named(sample.second, one_vocabulary ? splits.symbols : splits.second_symbols);
-  if (second_.empty()) return;
-  written_ = {"<begin>"};
-  written_.insert(written_.end(), second_.begin(), second_.end() - 1);
+  if (!second_.empty()) {
+    written_ = {"<begin>"};
+    written_.insert(written_.end(), second_.begin(), second_.end() - 1);
+  }
+  if (!has_class_token(model_)) return;
+  for (auto* names : {&first_, &second_})
+    if (!names->empty()) names->insert(names->begin(), "<class>");
 }
 
 const AttentionSite& MapReader::site_of(const std::string& path) const {

@@ -37,8 +37,9 @@ class MapReader {
   using Names = std::vector<std::string>;
   Node model_;
   std::vector<AttentionSite> sites_;
-  bool named_;                      // tokens have names
-  Names first_, second_, written_;  // tokens of the sequences; what a decoder has written before
+  bool named_;  // tokens have names
+  // Rows of the sequences, a class token first; what a decoder has written before.
+  Names first_, second_, written_;
 };
 
 // Names of the mechanisms that show what they weigh.

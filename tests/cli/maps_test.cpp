@@ -30,6 +30,7 @@ const std::map<std::string, std::vector<std::string>> kLayers = {
     {"classification", {"layers.0", "layers.1"}},
     {"pairs", {"layers.0 first", "layers.0 second", "layers.1 first", "layers.1 second"}},
     {"joint_pairs", {"layers.0", "layers.1"}},
+    {"class_token", {"layers.0 first", "layers.0 second", "layers.1 first", "layers.1 second"}},
     {"regression", {"layers.0", "layers.1"}},
     {"span", {"layers.0", "layers.1"}},
     {"characters", {"first.layers.0", "deep.layers.0", "deep.layers.1", "last.layers.0"}},

@@ -29,6 +29,8 @@ inline const std::vector<TinyObjective>& tiny_objectives() {
       {"pairs", "accuracy", true, true, match + ", model: {" + model + "}"},
       {"joint_pairs", "macro_f1", true, true,
        match + ", model: {" + model + ", pairs: joint, metric: macro_f1}"},
+      {"class_token", "accuracy", true, true,
+       match + ", model: {" + model + ", pooling: class_token}"},
       {"regression", "pearson", true, false,
        "task: count, data: {count: {train: 24, valid: 8, test: 8, length: 12}}, model: {" + model +
            "}"},

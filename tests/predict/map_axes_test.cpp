@@ -84,6 +84,19 @@ TEST(MapAxes, TokensAreThoseOfTheSequenceThatIsReadOrWritten) {
   EXPECT_EQ(decoder.keys, decoder.queries);
 }
 
+TEST(MapAxes, AClassTokenComesBeforeTheTokensOfEachSequence) {
+  const auto model =
+      parse_yaml("{layers: 1, attention: {name: softmax}, pooling: class_token}", "config.yaml");
+  const Splits splits = {.vocabulary = 4, .symbols = {"<pad>", "a", "b", "c"}};
+  const MapReader reader(model, "pairs", splits, {.tokens = {1, 2}, .second = {3}});
+  const auto first = reader.axes("layers.0.mixer", 0, 4, 4);
+  EXPECT_EQ(first.rows, 3);
+  EXPECT_EQ(first.columns, 3);
+  EXPECT_EQ(first.queries, (Names{"<class>", "a", "b"}));
+  EXPECT_EQ(first.keys, first.queries);
+  EXPECT_EQ(reader.axes("layers.0.mixer", 1, 4, 4).keys, (Names{"<class>", "c"}));
+}
+
 TEST(MapAxes, SlotsHaveNoWords) {
   const auto cross = translation().axes("decoder.layers.0.cross", 0, 4, 64);
   EXPECT_EQ(cross.mechanism, "linformer");
