@@ -14,13 +14,18 @@ void check_flags(const GenerateCommand& command) {
                     "--method sample with --n-best writes several for each");
 }
 
-void show(const std::string& prompt, const std::vector<predict::Written>& written, bool json) {
-  if (json)
-    fmt::print("{}\n",
-               to_json(Node::map({{"prompt", Node::string(prompt)}, {"texts", list_of(written)}})));
-  else
-    for (const auto& text : written)
-      fmt::print("{}{}{}\n", prompt, prompt.empty() || text.text.empty() ? "" : " ", text.text);
+// Texts behind their prompt. Symbols have a blank between them; plain text has its own.
+void show(const Task& task, const std::string& prompt,
+          const std::vector<predict::Written>& written) {
+  const bool plain = task.texts().written.codec() != nullptr;
+  for (const auto& text : written)
+    fmt::print("{}{}{}\n", prompt, plain || prompt.empty() || text.text.empty() ? "" : " ",
+               text.text);
+}
+
+void show_json(const std::string& prompt, const std::vector<predict::Written>& written) {
+  fmt::print("{}\n",
+             to_json(Node::map({{"prompt", Node::string(prompt)}, {"texts", list_of(written)}})));
 }
 
 predict::Prompts prompts_for(const TrainedModel& model, const GenerateCommand& command) {
@@ -39,7 +44,11 @@ int run(const GenerateCommand& command) {
   const auto how = decoding_with(model.task(), command.decoding);
   const auto write = [&](const predict::Prompts& prompts, uint64_t seed) {
     const auto all = predict::continued(model.task(), prompts, how, command.batch_size, seed);
-    for (size_t i = 0; i < all.size(); ++i) show(prompts.texts[i], all[i], command.json);
+    for (size_t i = 0; i < all.size(); ++i)
+      if (command.json)
+        show_json(prompts.texts[i], all[i]);
+      else
+        show(model.task(), prompts.texts[i], all[i]);
   };
   if (is_typed(command.file))
     converse(model, /*limit=*/0, [&](const predict::Line& line) {

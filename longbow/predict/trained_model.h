@@ -25,7 +25,8 @@ class TrainedModel {
 
   // Of the objectives that have one class for a text; of the others only `all` is filled in.
   std::vector<Prediction> predict(const std::vector<std::string>& texts);
-  // What follows the prompt, decoded as the run's config says.
+  // What follows the prompt, decoded as the run's config says; of plain text, with the blank that
+  // stands between the two.
   std::string generate(const std::string& prompt, uint64_t seed = 1);
   std::string translate(const std::string& source, uint64_t seed = 1);
 

@@ -20,6 +20,12 @@ DecodingMethod method_for(const std::string& option, DecodingMethod otherwise) {
   return otherwise;
 }
 
+// What is written, without the end, where it has one.
+std::span<const int64_t> text_tokens(const std::vector<int64_t>& tokens, const Texts& texts) {
+  const bool ended = texts.end > 0 && !tokens.empty() && tokens.back() == texts.end;
+  return std::span(tokens).first(tokens.size() - (ended ? 1 : 0));
+}
+
 // The texts of one lane, best first.
 std::vector<Written> written_by(const Decoded& decoded, int64_t lane, const Texts& texts) {
   std::vector<Written> all;
@@ -28,10 +34,10 @@ std::vector<Written> written_by(const Decoded& decoded, int64_t lane, const Text
     if (length == 0) continue;  // the search found fewer
     const auto row = decoded.tokens[lane][n].narrow(0, 0, length).cpu().contiguous();
     const auto* ids = row.const_data_ptr<int64_t>();
-    const bool ended = texts.end > 0 && ids[length - 1] == texts.end;
-    all.push_back({.tokens = {ids, ids + length},
-                   .text = texts.written.text({ids, ids + length - (ended ? 1 : 0)}),
-                   .score = decoded.scores[lane][n].item<double>()});
+    auto& one = all.emplace_back(Written{.tokens = {ids, ids + length},
+                                         .text = {},
+                                         .score = decoded.scores[lane][n].item<double>()});
+    one.text = texts.written.text(text_tokens(one.tokens, texts));
   }
   return all;
 }
@@ -49,6 +55,20 @@ std::vector<std::vector<Written>> write_all(Task& task, const Dataset& data,
                       written_by(decoded, static_cast<int64_t>(lane), texts);
               });
   return all;
+}
+
+// What `written` adds to the text of a prompt. A tokenizer writes a token as the one before it asks
+// for: behind a blank, as the rest of a word, or as that of a character.
+std::string added_text(const Sample& prompt, const std::string& shown, const Written& written,
+                       const Texts& texts) {
+  std::vector<int64_t> ids;
+  for (const auto id : prompt.tokens)
+    if (id != texts.begin && id != texts.frame.first) ids.push_back(id);
+  const auto before = shown.empty() ? "" : texts.written.text(ids);
+  const auto tokens = text_tokens(written.tokens, texts);
+  ids.insert(ids.end(), tokens.begin(), tokens.end());
+  const auto whole = texts.written.text(ids);
+  return whole.starts_with(before) ? whole.substr(before.size()) : written.text;
 }
 
 void check_prompt_room(const Prompts& prompts, const DecodingConfig& how, int64_t holds) {
@@ -95,16 +115,21 @@ Prompts prompts_of(const Task& task, const std::vector<Line>& lines) {
 Prompts beginnings(const Task& task, const DataFacts& facts, int64_t count, uint64_t seed,
                    const Place& place) {
   const auto texts = task.texts();
-  if (texts.begin == 0 && facts.first_tokens.empty())
+  const bool draws = texts.begin == 0 && texts.frame.first == 0;
+  if (draws && facts.first_tokens.empty())
     throw UserError(place, "it is not known what a text begins with", "give a prompt");
   const Stream stream(seed, "generate");
+  // The first token of a plain text may be a part of a character, which is not shown alone.
+  const bool shows = draws && !texts.written.codec();
   std::vector<Sample> samples;
   Prompts prompts;
   for (int64_t i = 0; i < count; ++i) {
     const int64_t id =
-        texts.begin > 0 ? texts.begin : drawn_beginning(facts, stream.at(static_cast<uint64_t>(i)));
-    samples.push_back({.tokens = {static_cast<int32_t>(id)}});
-    prompts.texts.push_back(texts.begin > 0 ? "" : texts.written.text({&id, 1}));
+        draws ? drawn_beginning(facts, stream.at(static_cast<uint64_t>(i))) : texts.begin;
+    Sample sample;  // without tokens where inputs_of puts those of the frame
+    if (id > 0) sample.tokens = {static_cast<int32_t>(id)};
+    samples.push_back(std::move(sample));
+    prompts.texts.push_back(shows ? texts.written.text({&id, 1}) : "");
     prompts.places.push_back(place);
   }
   prompts.data = longbow::inputs_of(task, std::move(samples));
@@ -114,10 +139,17 @@ Prompts beginnings(const Task& task, const DataFacts& facts, int64_t count, uint
 std::vector<std::vector<Written>> continued(Task& task, const Prompts& prompts,
                                             const DecodingConfig& how, int64_t batch_size,
                                             uint64_t seed) {
-  check_prompt_room(prompts, how, task.texts().holds);
+  const auto texts = task.texts();
+  check_prompt_room(prompts, how, texts.holds);
   // Prompts of one length only: the room behind a prompt is what its own length leaves.
   const SamplerConfig sampler = {.batch_size = batch_size, .bucket = 1};
-  return write_all(task, *prompts.data, sampler, how, seed);
+  auto all = write_all(task, *prompts.data, sampler, how, seed);
+  if (!texts.written.codec()) return all;
+  for (size_t i = 0; i < all.size(); ++i)
+    for (auto& one : all[i])
+      one.text =
+          added_text(prompts.data->get(static_cast<int64_t>(i)), prompts.texts[i], one, texts);
+  return all;
 }
 
 std::vector<std::vector<Written>> translated(Task& task, const std::vector<Line>& sources,

@@ -12,19 +12,20 @@ DecodingConfig decoding_with(const Task& task, const Node& options);
 
 struct Written {
   std::vector<int64_t> tokens;  // with the end, where it has one
-  std::string text;             // without it
+  std::string text;             // without it; what it adds to a prompt of plain text
   double score = 0;
 };
 
-// What texts begin with; a prompt has its own place for messages.
+// What texts begin with; a prompt has its own place for messages. The text of a beginning that
+// nobody gave is a symbol, or empty where texts are plain: what is written has it then.
 struct Prompts {
   std::shared_ptr<const Dataset> data;
   std::vector<std::string> texts;
   std::vector<Place> places;
 };
 Prompts prompts_of(const Task& task, const std::vector<Line>& lines);
-// As many beginnings as wanted: the token that begins a text, or where there is none those that
-// training samples begin with, as often as they do.
+// As many beginnings as wanted: the token that begins a text, or stands before one ([CLS]), or
+// where there is none those that training samples begin with, as often as they do.
 Prompts beginnings(const Task& task, const DataFacts& facts, int64_t count, uint64_t seed,
                    const Place& place);
 

@@ -24,17 +24,25 @@ Outcome language_loss(const Tensor& logits, const Tensor& targets, int64_t sampl
   return outcome;
 }
 
+void check_end(int64_t end, const Splits& splits, const Node& model) {
+  if (end < splits.vocabulary) return;
+  throw UserError(model.place_of("end"),
+                  "model.end is " + std::to_string(end) + ", but the data has " +
+                      std::to_string(splits.vocabulary) + " tokens",
+                  "lower it");
+}
+
 Texts continued_texts(const Splits& splits, const Symbols& symbols, int64_t max_length,
                       int64_t end) {
   const bool plain = !splits.train->has_second();
+  const auto own = plain && splits.end > 0 ? splits.end : splits.frame.last;
   return {.read = symbols,
           .written = symbols,
           .longest = max_length,
           .holds = max_length,
           .begin = plain ? splits.begin : 0,
-          .end = end > 0 ? end
-                 : plain ? splits.end
-                         : 0};
+          .end = end > 0 ? end : own,
+          .frame = {.first = splits.frame.first}};
 }
 
 Decoded continued(const Continuation& model, const Batch& batch, const Texts& texts,
@@ -42,8 +50,8 @@ Decoded continued(const Continuation& model, const Batch& batch, const Texts& te
   Prompt prompt = {batch.tokens};
   if (batch.padded) prompt.keep = Mask::from_lengths(batch.lengths, batch.tokens.size(1)).keep;
   // Neither padding nor a beginning, which no text holds.
-  return decode(without(model, {0, texts.begin}), prompt, texts.end > 0 ? texts.end : -1, how,
-                random);
+  return decode(without(model, {0, texts.begin, texts.frame.first}), prompt,
+                texts.end > 0 ? texts.end : -1, how, random);
 }
 
 Tensor next_tokens(const Tensor& tokens, const Tensor& lengths) {

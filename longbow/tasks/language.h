@@ -9,9 +9,12 @@ namespace longbow {
 Outcome language_loss(const Tensor& logits, const Tensor& targets, int64_t samples,
                       const TaskOptions& options, bool training);
 
+// UserError at its place in `model` when `end`, the id that ends a written text, is none of the
+// data.
+void check_end(int64_t end, const Splits& splits, const Node& model);
 // The texts of a model that continues them, which holds `max_length` tokens. What begins and ends a
 // target of the data is no token there, where only its sources are read. `end` is the id that ends
-// a written text, 0: the data's.
+// a written text, 0: the data's, or what follows a text of the data ([SEP]).
 Texts continued_texts(const Splits& splits, const Symbols& symbols, int64_t max_length,
                       int64_t end);
 // What such a model writes behind the prompts of a batch.

@@ -51,7 +51,7 @@ Symbols MaskIds::symbols(const Splits& splits) const {
     names.resize(static_cast<size_t>(vocabulary));
     names.emplace_back("[MASK]");
   }
-  return {names, inputs(), 0, splits.codec};
+  return {names, inputs(), splits.unknown, splits.codec};
 }
 
 namespace {

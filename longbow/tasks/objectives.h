@@ -36,7 +36,7 @@ class TaskOf : public Task {
   }
   Node model_config() const override { return written(resolved()); }
   Texts texts() const override {
-    return {.read = symbols(), .longest = config_.encoder.max_length};
+    return {.read = symbols(), .longest = config_.encoder.max_length, .frame = splits_.frame};
   }
 
  protected:
@@ -85,6 +85,9 @@ Objective objective_of(Objective row) {
   };
   return row;
 }
+
+// UserError when the samples are not sequences with a class, or with one for each token.
+void check_classes(const Splits& splits, const std::string& objective);
 
 // The most frequent class of the training split, where there are classes.
 std::vector<Baseline> class_baselines(const Splits& splits);

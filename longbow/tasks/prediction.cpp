@@ -108,10 +108,11 @@ std::string input_text(const Task& task, const Batch& batch, int64_t row) {
 }
 
 std::shared_ptr<const Dataset> inputs_of(const Task& task, std::vector<Sample> samples) {
+  const auto separator = task.splits().separator;
+  const bool joins = separator > 0 && !samples.empty();
+  const auto frame = task.texts().frame;
   auto list = std::make_shared<SampleList>(std::move(samples), /*per_token=*/false);
-  const auto& splits = task.splits();
-  return splits.separator > 0 ? joined(list, splits.separator, Answers::classes, splits.frame)
-                              : framed(list, splits.frame);
+  return joins ? joined(list, separator, Answers::classes, frame) : framed(list, frame);
 }
 
 }  // namespace longbow

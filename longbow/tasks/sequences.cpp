@@ -9,9 +9,7 @@ namespace longbow {
 
 void check_sequences(const SequencesConfig& config, const Node& tree) {
   check_classifier(config, tree);
-  if (config.pooling == Pooling::none)
-    throw UserError(tree.place_of("pooling"), "model.pooling none gives a row for every token",
-                    "a sample has one; write mean, first, max, attention, pma or class_token");
+  check_one_row(config, tree);
   if (config.features.empty())
     throw UserError(tree.place_of("features"), "model.features is empty",
                     "write some of concat, product, difference, distance");

@@ -53,6 +53,7 @@ struct Texts {
   int64_t longest = 0;         // tokens of an input
   int64_t holds = 0;           // tokens that a model which writes can read, its prompt included
   int64_t begin = 0, end = 0;  // ids that begin and end a written text, 0 = none
+  Frame frame = {};            // around an input; of a prompt, which goes on, only before it
   int64_t hidden = 0;          // id that stands for what is to be guessed, 0 = there is none
   bool pairs = false;          // an input is two sequences
 };

@@ -87,6 +87,25 @@ TEST(GenerateCommand, SamplesSeveralTextsAndStopsAtTheEnd) {
   EXPECT_GT(ended, 5);
 }
 
+TEST(GenerateCommand, APlainTextGoesOnInTheMiddleOfAWord) {
+  const Workspace here;
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += "one two three four\n";
+  here.write("t.txt", text);
+  train_run(here, "run",
+            "task: lines\n"
+            "data: {path: ., cache: cache, tokenizer: {train: bytes}, lines: {train: t.txt, "
+            "length: 16}}\n"
+            "model: {width: 16, layers: 1, init: xavier, attention: linear}\n"
+            "train: {max_steps: 10, batch_size: 16, bucket: 4, threads: 0, learning_rate: 0.01}\n");
+  const Arguments ask = {"generate", "run", "--prompt", "one tw", "--max-length", "6"};
+  auto as_json = ask;
+  as_json.emplace_back("--json");
+  const auto object = objects_of(answered(here, as_json)).at(0);
+  EXPECT_EQ(object["prompt"], "one tw");
+  EXPECT_EQ(answered(here, ask), "one tw" + object["texts"][0]["text"].get<std::string>() + "\n");
+}
+
 TEST(GenerateCommand, SaysInOneLineWhatIsWrong) {
   const Workspace here;
   train_run(here, "run", replaced(kTinyMarkov, "max_steps: 30", "max_steps: 1"));

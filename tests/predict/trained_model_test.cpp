@@ -8,11 +8,13 @@
 #include <filesystem>
 
 #include "longbow/core/file.h"
+#include "longbow/data/samples/text_codec.h"
 #include "longbow/predict/predictions.h"
 #include "longbow/predict/writing.h"
 #include "longbow/tensors/safetensors.h"
 #include "longbow/train/run/train.h"
 #include "tests/data/idx.h"
+#include "tests/data/text_folder.h"
 #include "tests/support/tensor.h"
 #include "tests/train/scratch.h"
 
@@ -134,6 +136,69 @@ TEST(TrainedModel, GeneratesFromItsFolderAlone) {
                 share * kCount, 4 * std::sqrt(kCount * share * (1 - share)) + 1e-9)
         << word;
   }
+}
+
+// A run over the texts of a table, in `folder`/`name`; `more` is the rest of its config.
+TrainedModel of_texts(const std::string& folder, const std::string& name,
+                      const std::string& tokenizer, const std::string& more) {
+  write_file(folder + "/t.csv", rows(30));
+  const auto text = fmt::format(
+      "{{task: table, data: {{path: {0}, cache: {0}/cache, tokenizer: {1}, table: {{train: t.csv, "
+      "valid: t.csv, test: t.csv}}}}, {2}}}",
+      folder, tokenizer, more);
+  train(read_run_config(parse_yaml(text, "run.yaml")),
+        {.out = folder + "/" + name, .progress = ProgressStyle::off});
+  return open_model(folder + "/" + name);
+}
+
+// Training samples are [CLS] text [SEP].
+TEST(TrainedModel, OfFramedTextsGoesOnBeforeTheirEnd) {
+  const auto model =
+      of_texts(scratch(), "run", "{train: wordpiece, min_frequency: 1}",
+               "objective: causal_lm, model: {width: 16, layers: 1, init: xavier}, train: "
+               "{max_steps: 60, batch_size: 8, bucket: 1, threads: 0, learning_rate: 0.01}");
+  auto& task = model.task();
+  const auto& splits = model.facts().splits;
+  ASSERT_GT(splits.frame.first, 0);
+  EXPECT_EQ(task.texts().end, splits.frame.last);
+  const auto first = static_cast<int32_t>(splits.frame.first);
+  const auto prompts = predict::prompts_of(task, {{"row 1", Place{"prompt", 0}}});
+  const auto tokens = prompts.data->get(0).tokens;
+  ASSERT_EQ(tokens.size(), 3u);
+  EXPECT_EQ(tokens.front(), first);
+  EXPECT_NE(tokens.back(), splits.frame.last);
+  const auto begun = predict::beginnings(task, model.facts(), 2, 1, {});
+  EXPECT_EQ(begun.texts, (std::vector<std::string>{"", ""}));
+  EXPECT_EQ(begun.data->get(1).tokens, std::vector{first});
+
+  // A prompt with what follows it is the text of all tokens.
+  auto written = predict::continued(task, prompts, {.max_length = 3, .min_length = 2}, 1, 1);
+  auto& [added, text, score] = written.at(0).at(0);
+  if (added.back() == splits.frame.last) added.pop_back();
+  added.insert(added.begin(), tokens.begin(), tokens.end());
+  EXPECT_EQ("row 1" + text, splits.codec->decode(added));
+  EXPECT_TRUE(text.starts_with(" is")) << text;
+}
+
+// As where a model of a large vocabulary is fine-tuned; some ids have no text then.
+TEST(TrainedModel, WithMoreIdsThanItsDataReadsTexts) {
+  const auto folder = scratch();
+  of_texts(folder, "large", "{train: bytes}",
+           "objective: masked_lm, model: " + kEncoder + ", " + kTraining);
+  auto model = of_texts(folder, "small", "{train: words}",
+                        "start: {from: " + folder + "/large}, " + kTraining);
+  const auto& splits = model.facts().splits;
+  ASSERT_GT(splits.vocabulary, splits.codec->vocabulary());
+  const auto said = model.predict({"row 1 is red"});
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_GT(said[0].probability, 0.4);
+}
+
+TEST(TrainedModel, OfJoinedPairsSaysNothingOfNoTexts) {
+  const auto folder = alone(
+      scratch(),
+      {"match", kFew + "length: 8}", "model: {width: 16, layers: 1, init: xavier, pairs: joint}"});
+  EXPECT_TRUE(open_model(folder).predict({}).empty());
 }
 
 TEST(TrainedModel, TranslatesFromItsFolderAlone) {

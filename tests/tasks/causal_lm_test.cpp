@@ -115,6 +115,12 @@ TEST(CausalLm, WhatBeginsAndEndsATargetIsNoTokenOfTheSources) {
   EXPECT_EQ(task->texts().holds, 18) << "17, the longest, in buckets of 3";
 }
 
+TEST(CausalLm, RefusesAnEndThatIsNoToken) {
+  EXPECT_EQ(error_of([] { made(uneven(), "{width: 8,\n end: 9}"); }),
+            "m.yaml:2: model.end is 9, but the data has 9 tokens; lower it");
+  EXPECT_EQ(error_of([] { made(uneven(), "{width: 8, end: 8}"); }), "");
+}
+
 TEST(CausalLm, RefusesDecodingThatContradictsItself) {
   const auto check = [](const std::string& text) {
     return error_of([&] { find_objective("causal_lm").check(parse_yaml(text, "m.yaml")); });

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "longbow/data/samples/facts.h"
 #include "tests/support/tensor.h"
 #include "tests/tasks/samples.h"
 
@@ -34,10 +35,7 @@ TEST(Images, MeanAndDeviationAreThoseOfTheTrainingSplit) {
   const auto config = task->model_config();
   EXPECT_NEAR(number(config, "pixels", "mean"), mean, 1e-9);
   EXPECT_NEAR(number(config, "pixels", "deviation"), std::sqrt(square - mean * mean), 1e-9);
-  auto facts = images();
-  facts.train = facts.valid = facts.test =
-      std::make_shared<SampleList>(std::vector<Sample>(), /*per_token=*/false);
-  const auto again = find_objective("classification").make(facts, config, {});
+  const auto again = find_objective("classification").make(facts_of(images()).splits, config, {});
   EXPECT_EQ(to_yaml(again->model_config()), to_yaml(config)) << "known without the samples";
   const auto given =
       made("classification", images(),

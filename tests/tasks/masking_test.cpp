@@ -104,6 +104,12 @@ TEST(Masking, TheMaskTokenIsTheDatasOwnOrOneMore) {
   EXPECT_TRUE(at::equal(got.targets, at::tensor({-100, 3, -100, 3}, at::kLong).view({1, 4})));
 }
 
+TEST(Masking, TheSymbolsKnowTheIdOfUnknownWords) {
+  const Splits splits = {.vocabulary = 3, .unknown = 1, .symbols = {"<pad>", "<unk>", "a"}};
+  EXPECT_EQ(MaskIds(splits).symbols(splits).read("a b [MASK]", {}),
+            (std::vector<int32_t>{2, 1, 3}));
+}
+
 TEST(Masking, RefusesSharesThatDoNotFit) {
   const auto model = parse_yaml("width: 8\nmasking: {masked: 0.8, random: 0.3}", "m.yaml");
   const auto config = read<MaskingConfig>(*model.find("masking"), "masking");

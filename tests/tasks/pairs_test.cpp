@@ -55,12 +55,17 @@ TEST(Pairs, ItsResolvedConfigMakesTheSameModel) {
   }
 }
 
-TEST(Pairs, WantsPairs) {
-  EXPECT_EQ(error_of([] {
-              made("pairs", splits_of({{.tokens = {1}, .targets = {0}}}, 2), "{width: 8}");
-            }),
-            "objective pairs: the samples are not pairs of sequences; leave objective out, to take "
-            "what the data is made for");
+TEST(Pairs, WantsPairsWithAClass) {
+  const auto mistake = [](const Sample& sample, int64_t classes) {
+    return error_of([&] { made("pairs", splits_of({sample}, classes), "{width: 8}"); });
+  };
+  const Sample single = {.tokens = {1}, .targets = {0}},
+               similar = {.tokens = {1}, .second = {2}, .values = {0.5F}},
+               asked = {.tokens = {1}, .targets = {0, 1}, .second = {2, 3}};
+  for (const auto& [sample, classes] : {std::pair(single, 2), {similar, 0}, {asked, 0}})
+    EXPECT_EQ(mistake(sample, classes),
+              "objective pairs: the samples are not pairs of sequences with a class; leave "
+              "objective out, to take what the data is made for");
 }
 
 }  // namespace

@@ -132,6 +132,12 @@ TEST(PerceiverArObjective, EveryOptionIsSpelledOut) {
   EXPECT_EQ(task->model_card().find("model_type")->text, "longbow_perceiver_ar");
 }
 
+TEST(PerceiverArObjective, RefusesAnEndThatIsNoToken) {
+  EXPECT_EQ(error_of([] { made(",\n end: 9"); }),
+            "m.yaml:2: model.end is 9, but the data has 9 tokens; lower it");
+  EXPECT_EQ(error_of([] { made(", end: 8"); }), "");
+}
+
 TEST(PerceiverArObjective, WritesWhatIsMostProbable) {
   const auto task = made(", max_length: 16");
   task->model().eval();

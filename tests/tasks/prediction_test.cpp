@@ -197,9 +197,11 @@ TEST(Prediction, OfASpanNamesItsPlacesAndItsTokens) {
   const std::vector<Sample> questions = {
       {.tokens = {1, 2}, .targets = {1, 2}, .second = {3, 4, 5}},
       {.tokens = {3}, .targets = {kIgnore, kIgnore}, .second = {6, 7}}};
-  for (const auto& samples : {contexts, questions}) {
-    const auto task =
-        made("span", splits_of(samples), "{width: 8, layers: 1, init: xavier, max_length: 8}");
+  for (const auto& [samples, frame] :
+       {std::pair(contexts, Frame()), {questions, Frame()}, {questions, Frame{8, 9}}}) {
+    auto splits = splits_of(samples);
+    splits.frame = frame;
+    const auto task = made("span", splits, "{width: 8, layers: 1, init: xavier, max_length: 8}");
     task->model().eval();
     const bool pairs = !samples[0].second.empty();
     EXPECT_EQ(task->texts().pairs, pairs);
@@ -238,6 +240,75 @@ TEST(Prediction, OfHiddenTokensFillsTheirPlaces) {
   EXPECT_EQ(said[0].find("target"), nullptr);
   EXPECT_EQ(said[1].find("text")->text, "3 ]");
   EXPECT_EQ(to_json(*said[1].find("words")), "[]");
+}
+
+using Ids = std::vector<int32_t>;
+
+// Texts of ids up to 7, between 8 and 9.
+Splits framed_texts() {
+  auto splits = splits_of({{.tokens = {1, 2, 4}, .targets = {0}}}, 2);
+  splits.frame = {8, 9};
+  return splits;
+}
+
+TEST(Prediction, AFrameIsAroundAnInputAndOnlyBeforeAPrompt) {
+  const auto read = [](const std::string& objective, const std::string& model) {
+    const auto task = made(objective, framed_texts(), model);
+    return inputs_of(*task, {{.tokens = {1, 2}}})->get(0).tokens;
+  };
+  for (const auto* objective : {"classification", "masked_lm", "replaced_tokens"})
+    EXPECT_EQ(read(objective, "{width: 8}"), (Ids{8, 1, 2, 9})) << objective;
+  EXPECT_EQ(read("causal_lm", "{width: 8}"), (Ids{8, 1, 2}));
+  EXPECT_EQ(read("perceiver_ar", "{width: 8, latents: 2}"), (Ids{8, 1, 2}));
+}
+
+TEST(Prediction, AFramedTextEndsWithTheFrameAndHoldsNoBeginning) {
+  const auto task = made("causal_lm", framed_texts(), "{width: 8, layers: 1}");
+  EXPECT_EQ(task->texts().end, 9);
+  EXPECT_EQ(made("causal_lm", framed_texts(), "{width: 8, end: 3}")->texts().end, 3);
+  task->model().eval();
+  const at::NoGradGuard no_grad;
+  const auto prompt = inputs_of(*task, {{.tokens = {1}}});
+  const auto written = task->write(
+      collate(*prompt, {.indices = {0}, .padded_length = 2}),
+      {.method = DecodingMethod::sample, .max_length = 4, .n_best = 100}, Random::from_seed(1));
+  const auto holds = [&](int64_t id) { return (written.tokens == id).any().item<bool>(); };
+  EXPECT_FALSE(holds(8));
+  EXPECT_TRUE(holds(7));
+  for (int64_t n = 0; n < 100; ++n) {
+    const auto length = written.lengths[0][n].item<int64_t>();
+    const auto ends = written.tokens[0][n].narrow(0, 0, length) == 9;
+    EXPECT_FALSE(ends.narrow(0, 0, length - 1).any().item<bool>());
+    EXPECT_TRUE(length == 4 || ends[length - 1].item<bool>());
+  }
+}
+
+TEST(Prediction, NothingIsSaidOfTheFrame) {
+  const at::NoGradGuard no_grad;
+  const auto task_for = [](const std::string& objective) {
+    auto task = made(objective, framed_texts(), "{width: 8}", {.bucket = 8});
+    task->model().eval();
+    return task;
+  };
+  auto task = task_for("masked_lm");
+  const auto hidden = static_cast<int32_t>(task->texts().hidden);
+  const auto inputs = inputs_of(*task, {{.tokens = {1, hidden, 4}}});
+  const auto said = task->predict(collate(*inputs, {.indices = {0}, .padded_length = 8}), {});
+  EXPECT_EQ(to_json(*said.at(0).find("places")), "[1]");
+
+  task = task_for("replaced_tokens");
+  const auto judged = posed_and_predicted(*task, batch_of(*task, 8), Random::from_seed(2));
+  EXPECT_EQ(judged.at(0).find("probabilities")->items.size(), 3u);
+  EXPECT_EQ(judged.at(0).find("target")->items.size(), 3u);
+}
+
+TEST(Prediction, OfNoInputsIsNothing) {
+  DataConfig match = {.name = "match"};
+  match.options = parse_yaml("{train: 4, valid: 2, test: 2}", "options");
+  for (const auto* pairs : {"towers", "joint"}) {
+    const auto task = task_of("pairs", match, "{width: 8, pairs: " + std::string(pairs) + "}");
+    EXPECT_EQ(inputs_of(*task, {})->size(), 0) << pairs;
+  }
 }
 
 TEST(Prediction, TasksThatWriteDoNotPredictAndOthersDoNotWrite) {

@@ -35,10 +35,12 @@ Expected by_hand(Task& task, const Batch& batch, double smoothing = 0) {
     const auto start = batch.targets[row][0].item<int64_t>();
     const auto end = batch.targets[row][1].item<int64_t>();
     if (start == kIgnore) continue;
-    const auto length = batch.lengths[row].item<int64_t>();
+    auto length = batch.lengths[row].item<int64_t>();
     int64_t from = 0;
-    if (batch.segments.defined())
+    if (batch.segments.defined()) {
       while (batch.segments[row][from].item<int64_t>() == 0) ++from;
+      if (task.splits().frame.last > 0) --length;
+    }
     const auto own = logits[row].narrow(1, from, length - from);
     const auto log_p = own - own.exp().sum(1, true).log();
     for (const auto& [line, target] : {std::pair{0, start}, std::pair{1, end}})
@@ -89,12 +91,31 @@ TEST(Span, OfAPairStandsInTheSecondSequence) {
   }
 }
 
+// [CLS] question [SEP] context [SEP]: the last token is none of the context.
+Splits framed_questions() {
+  auto splits = splits_of(kQuestions);
+  splits.frame = {8, 9};
+  return splits;
+}
+
+TEST(Span, EndsBeforeTheFrame) {
+  for (const uint64_t seed : {1, 2, 3}) {
+    const auto task = made("span", framed_questions(), kModel, {.seed = seed});
+    const auto batch = batch_of(*task, 8);
+    EXPECT_EQ(batch.tokens[0][7].item<int64_t>(), 9);
+    EXPECT_EQ(batch.targets[0][0].item<int64_t>(), 1 + 2 + 1 + 1);
+    expect_by_hand(*task, 8);
+  }
+}
+
 TEST(Span, SmoothedTargetsCountInTrainingOnlyAndInTheContextOnly) {
-  const auto task = made("span", splits_of(kQuestions), kModel, {.label_smoothing = 0.3});
-  const auto batch = batch_of(*task, 8);
-  EXPECT_NEAR(task->run(batch, {}).loss.item<double>(), by_hand(*task, batch, 0.3).loss, 1e-5);
-  task->model().eval();
-  EXPECT_NEAR(task->run(batch, {}).loss.item<double>(), by_hand(*task, batch).loss, 1e-5);
+  for (const auto& splits : {splits_of(kQuestions), framed_questions()}) {
+    const auto task = made("span", splits, kModel, {.label_smoothing = 0.3});
+    const auto batch = batch_of(*task, 8);
+    EXPECT_NEAR(task->run(batch, {}).loss.item<double>(), by_hand(*task, batch, 0.3).loss, 1e-5);
+    task->model().eval();
+    EXPECT_NEAR(task->run(batch, {}).loss.item<double>(), by_hand(*task, batch).loss, 1e-5);
+  }
 }
 
 TEST(Span, GuessesNoLongerSpansThanItMay) {

@@ -29,6 +29,12 @@ void check_classifier(const ClassifierConfig& config, const Node& tree) {
                     "write mean, max, attention or pma, or leave out block.convolution.columns");
 }
 
+void check_one_row(const ClassifierConfig& config, const Node& tree) {
+  if (config.pooling == Pooling::none)
+    throw UserError(tree.place_of("pooling"), "model.pooling none gives a row for every token",
+                    "a sample has one; write mean, first, max, attention, pma or class_token");
+}
+
 ClassifierBase::ClassifierBase(const ClassifierConfig& config, int64_t vocabulary, int64_t classes,
                                uint64_t seed, int64_t rows)
     : encoder_(register_module("encoder",

@@ -33,6 +33,8 @@ void fields(V& v, ClassifierConfig& c) {
 
 // UserError where the encoder is wrong, or where it cannot be read as the pooling asks.
 void check_classifier(const ClassifierConfig& config, const Node& tree);
+// UserError when the model does not give one row a sample.
+void check_one_row(const ClassifierConfig& config, const Node& tree);
 
 // What every classifier is made of: an encoder, a pooler over its tokens, and the layers of the
 // head.

@@ -40,6 +40,9 @@ class CausalLm : public TaskOf<CausalLmConfig, LanguageModel> {
     check_decoding(config.decoding, decoding ? *decoding : tree);
     check_language_model(config, tree);
   }
+  static void check_data(const Splits& splits, const Config& config, const Node& tree) {
+    check_end(config.end, splits, tree);
+  }
 
   Lanes* lanes() override {
     if (options_.lanes == 0 || lanes_) return lanes_ ? &*lanes_ : nullptr;

@@ -35,6 +35,9 @@ class Characters : public TaskOf<CanineConfig, CanineClassifier> {
                                                 options.seed);
   }
   static void check(const Config& config, const Node& tree) { check_canine(config, tree); }
+  static void check_data(const Splits& splits, const Config&, const Node&) {
+    check_classes(splits, "characters");
+  }
 
   std::vector<Metric> metrics(const Tensors& sums) const override {
     return {{"accuracy", mean_of(sums, "correct", "count")},

@@ -25,6 +25,10 @@ class Classification : public TaskOf<ClassificationConfig, Classifier> {
   }
 
   static void check(const Config& config, const Node& tree) { check_classifier(config, tree); }
+  static void check_data(const Splits& splits, const Config& config, const Node& tree) {
+    check_classes(splits, "classification");
+    if (!splits.per_token) check_one_row(config, tree);
+  }
   std::vector<Metric> metrics(const Tensors& sums) const override {
     return class_metrics(sums, config_.metric);
   }

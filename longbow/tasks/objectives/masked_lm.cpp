@@ -39,8 +39,10 @@ class MaskedLm : public TaskOf<MaskedLmConfig, LanguageModel> {
   }
 
   Texts texts() const override {
-    return {
-        .read = ids_.symbols(splits_), .longest = config_.encoder.max_length, .hidden = ids_.mask};
+    return {.read = ids_.symbols(splits_),
+            .longest = config_.encoder.max_length,
+            .frame = splits_.frame,
+            .hidden = ids_.mask};
   }
   Batch corrupt(const Batch& batch, const Random& random) const override {
     const auto hidden = masked(batch, config_.masking, ids_, random);
@@ -49,7 +51,8 @@ class MaskedLm : public TaskOf<MaskedLmConfig, LanguageModel> {
     asked.targets = hidden.targets;
     return asked;
   }
-  // What stands for the mask tokens of each text, or at the places that have a target.
+  // What stands for the mask tokens of each text, or at the places that have a target. Places are
+  // counted from 0 in the text, without the frame.
   std::vector<Node> predict(const Batch& batch, const Random& random) override {
     auto context = context_of(batch, random);
     const auto asked =
@@ -58,12 +61,13 @@ class MaskedLm : public TaskOf<MaskedLmConfig, LanguageModel> {
     const auto [sure, words] = logits.to(wide(logits)).softmax(-1).max(-1);
     const auto filled = at::where(asked, words, batch.tokens);
     const auto names = texts().read;
+    const int64_t before = splits_.frame.first > 0 ? 1 : 0;
     std::vector<Node> all;
     for (int64_t b = 0; b < batch.samples; ++b) {
       const auto places = asked[b].nonzero().flatten();
       const auto there = [&](const Tensor& rows) { return rows[b].index_select(0, places); };
       all.push_back(Node::map({{"text", Node::string(text_of(filled[b], batch.lengths[b], names))},
-                               {"places", list_of(places)},
+                               {"places", list_of(places - before)},
                                {"words", words_of(there(words), names)},
                                {"probabilities", list_of(there(sure))}}));
       if (batch.targets.defined()) all.back()["target"] = words_of(there(batch.targets), names);

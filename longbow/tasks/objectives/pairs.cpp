@@ -19,8 +19,8 @@ class Pairs : public SequencesTask<PairsConfig> {
   Pairs(const Splits& splits, const Config& config, const TaskOptions& options)
       : SequencesTask(splits, config, splits.classes, options) {}
   static void check_data(const Splits& splits, const Config&, const Node&) {
-    if (!splits.train->has_second())
-      throw UserError("objective pairs: the samples are not pairs of sequences",
+    if (!splits.train->has_second() || splits.train->targets() != 1 || splits.classes == 0)
+      throw UserError("objective pairs: the samples are not pairs of sequences with a class",
                       "leave objective out, to take what the data is made for");
   }
 

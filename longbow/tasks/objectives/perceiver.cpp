@@ -25,6 +25,9 @@ class PerceiverTask : public TaskOf<PerceiverTaskConfig, PerceiverClassifier> {
   static void check(const Config& config, const Node& tree) {
     check_perceiver_classifier(config, tree);
   }
+  static void check_data(const Splits& splits, const Config&, const Node&) {
+    check_classes(splits, "perceiver");
+  }
 
   std::vector<Metric> metrics(const Tensors& sums) const override {
     return class_metrics(sums, config_.metric);

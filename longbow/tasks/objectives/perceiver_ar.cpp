@@ -43,6 +43,9 @@ class PerceiverLm : public TaskOf<PerceiverLmConfig, PerceiverAr> {
     check_decoding(config.decoding, decoding ? *decoding : tree);
     check_perceiver_ar(config, tree);
   }
+  static void check_data(const Splits& splits, const Config& config, const Node& tree) {
+    check_end(config.end, splits, tree);
+  }
 
   std::vector<Metric> metrics(const Tensors& sums) const override { return word_metrics(sums); }
   Node model_card() const override {

@@ -70,14 +70,18 @@ class ReplacedTokens : public TaskOf<ReplacedTokensConfig, ReplacedTokenModel> {
                         .masked_fill(hidden.allowed.logical_not(), kIgnore);
     return asked;
   }
+  // The frame is never replaced, and nothing is said of it.
   std::vector<Node> predict(const Batch& batch, const Random& random) override {
     auto context = context_of(batch, random);
     const auto scores = (*model_)(batch.tokens, context);
     const auto sure = scores.to(wide(scores)).sigmoid();
+    const auto& frame = splits_.frame;
     std::vector<Node> all;
     for (int64_t b = 0; b < batch.samples; ++b) {
-      const auto length = batch.lengths[b].item<int64_t>();
-      const auto real = [&](const Tensor& rows) { return rows[b].narrow(0, 0, length); };
+      const auto length = batch.lengths[b].item<int64_t>() - frame.tokens();
+      const auto real = [&](const Tensor& rows) {
+        return rows[b].narrow(0, frame.first > 0 ? 1 : 0, length);
+      };
       all.push_back(
           Node::map({{"text", Node::string(text_of(batch.tokens[b], batch.lengths[b], symbols()))},
                      {"probabilities", list_of(real(sure))}}));

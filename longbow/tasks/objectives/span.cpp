@@ -54,7 +54,10 @@ class Span : public TaskOf<SpanConfig, SpanModel> {
     return card("longbow_span", {{"vocabulary", splits_.vocabulary}});
   }
   Texts texts() const override {
-    return {.read = symbols(), .longest = config_.encoder.max_length, .pairs = has_pairs()};
+    return {.read = symbols(),
+            .longest = config_.encoder.max_length,
+            .frame = has_pairs() ? splits_.frame : Frame(),
+            .pairs = has_pairs()};
   }
   // Places are counted from 0, in the context where there is a question before it.
   std::vector<Node> predict(const Batch& batch, const Random& random) override {
@@ -118,10 +121,15 @@ class Span : public TaskOf<SpanConfig, SpanModel> {
     sums["text_exact"] = at::scalar_tensor(sum.exact, at::kDouble);
     sums["text_f1"] = at::scalar_tensor(sum.f1, at::kDouble);
   }
-  // [B, N]: real tokens, of the context where there is a question.
-  static Tensor answerable(const Batch& batch) {
-    const auto keep = Mask::from_lengths(batch.lengths, batch.tokens.size(1)).keep;
-    return batch.segments.defined() ? keep.logical_and(batch.segments == 1) : keep;
+  // [B, N]: real tokens, of the context where there is a question. The end of the frame has the
+  // segment of the context, but is none of it.
+  Tensor answerable(const Batch& batch) const {
+    const auto until = [&](const Tensor& lengths) {
+      return Mask::from_lengths(lengths, batch.tokens.size(1)).keep;
+    };
+    if (!batch.segments.defined()) return until(batch.lengths);
+    const int64_t after = splits_.frame.last > 0 ? 1 : 0;
+    return until(batch.lengths - after).logical_and(batch.segments == 1);
   }
   // [B, 2] of logits [B, 2, N]; a smoothed target is spread over the context only.
   Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& where) const {

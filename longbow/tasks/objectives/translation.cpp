@@ -105,7 +105,8 @@ class Translation : public TaskOf<TranslationConfig, Seq2Seq> {
             .longest = config_.encoder.max_length,
             .holds = config_.decoder.max_length,
             .begin = splits_.begin,
-            .end = splits_.end};
+            .end = splits_.end,
+            .frame = splits_.frame};
   }
   const DecodingConfig& decoding() const override { return config_.decoding; }
   Decoded write(const Batch& batch, const DecodingConfig& how, const Random& random) override {
