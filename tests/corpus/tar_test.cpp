@@ -37,8 +37,16 @@ TEST(Tar, GivesTheRegularFilesInTheirOrder) {
                        kEnd;
   EXPECT_EQ(read(archive),
             (Files{{"b.jpg", std::string(513, 'b')}, {"long/path/a.jpg", ""}, {"old", "x"}}));
-  EXPECT_EQ(read(tar_member("a", "1")), (Files{{"a", "1"}})) << "without an end";
-  EXPECT_EQ(read(""), Files());
+  EXPECT_EQ(read(tar_member("a", "1") + kEnd.substr(512)), (Files{{"a", "1"}}));
+  EXPECT_EQ(read(kEnd), Files());
+}
+
+// A download that stopped there has nothing else that shows it.
+TEST(Tar, RefusesAnArchiveThatWasCutOffBetweenTwoFiles) {
+  const auto cut = "a.tar: the tar archive is cut off; copy or download the file again";
+  EXPECT_EQ(mistake(tar_member("a", "1")), cut);
+  EXPECT_EQ(mistake(tar_member("a", "1") + tar_member("b", "2")), cut);
+  EXPECT_EQ(mistake(""), cut);
 }
 
 TEST(Tar, RefusesWhatIsNotAnArchive) {

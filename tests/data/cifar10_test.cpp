@@ -86,7 +86,7 @@ TEST(Cifar10, ReadsAnArchiveOfJpegImagesByNumberThenClass) {
   for (const std::string name : {"train/dog", "train/cat", "test/cat"})
     for (int i = 0; i < 10; ++i)
       archive += tar_member(name + "/000" + std::to_string(i) + ".jpg", flat_jpeg());
-  folder.write("cifar10_jpeg.tar", archive);
+  folder.write("cifar10_jpeg.tar", archive + std::string(1024, '\0'));
   const auto splits = load(folder, "{split: file}");
   EXPECT_EQ(splits.train->size(), 18);
   EXPECT_EQ(splits.test->size(), 10);
@@ -102,6 +102,9 @@ TEST(Cifar10, ReadsAnArchiveOfJpegImagesByNumberThenClass) {
   folder.write("cifar10_jpeg.tar", tar_member("train/cat/0001.jpg", "GIF"));
   EXPECT_EQ(refusal(folder, "cifar10"),
             "cifar10_jpeg.tar: train/cat/0001.jpg: is not a JPEG image, or is corrupt");
+  folder.write("cifar10_jpeg.tar", archive);
+  EXPECT_EQ(refusal(folder, "cifar10"),
+            "cifar10_jpeg.tar: the tar archive is cut off; copy or download the file again");
 }
 
 TEST(Cifar10, SaysWhatIsWrong) {

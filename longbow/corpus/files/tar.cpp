@@ -55,8 +55,10 @@ class TarReader {
   void read(const TakeFile& take) {
     Header header;
     std::string bytes;
-    while (fill(header.data(), kBlock) &&
-           std::any_of(header.begin(), header.end(), [](char byte) { return byte != 0; })) {
+    // Two blocks of zeros end an archive: without the first of them, members may be missing.
+    for (;;) {
+      fill(header.data(), kBlock);
+      if (std::ranges::all_of(header, [](char byte) { return byte == 0; })) return;
       if (number_of(header, kSum) != sum_of(header))
         fail("is not a tar archive, or is corrupt", "copy or download the file again");
       const auto prefix = text_of(header, kPrefix), own = text_of(header, kName);
@@ -65,26 +67,19 @@ class TarReader {
       if (size > most_)
         fail(fmt::format("holds {}, a file of more than {} bytes", quote(path), most_), "");
       bytes.resize((size + kBlock - 1) / kBlock * kBlock);
-      if (!fill(bytes.data(), bytes.size())) fail_cut();
+      fill(bytes.data(), bytes.size());
       const bool is_file = header[kType] == '0' || header[kType] == '\0';
       if (is_file) take(path, std::string_view(bytes).substr(0, size));
     }
   }
 
  private:
-  // All bytes, or none at the end of the archive.
-  bool fill(char* to, size_t size) {
-    size_t filled = 0;
-    while (filled < size) {
+  void fill(char* to, size_t size) {
+    for (size_t filled = 0; filled < size;) {
       const size_t count = source_.read(to + filled, size - filled);
-      if (count == 0 && filled > 0) fail_cut();
-      if (count == 0) return false;
+      if (count == 0) fail("the tar archive is cut off", "copy or download the file again");
       filled += count;
     }
-    return true;
-  }
-  [[noreturn]] void fail_cut() const {
-    fail("the tar archive is cut off", "copy or download the file again");
   }
   [[noreturn]] void fail(const std::string& what, const std::string& hint) const {
     throw UserError({name_, 0}, what, hint);
