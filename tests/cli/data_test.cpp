@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "tests/cli/program.h"
+#include "tests/cli/asked.h"
 
 namespace longbow::cli {
 namespace {
@@ -159,6 +159,22 @@ TEST(DataCommand, WritesIntoAnEmptyFolderUnlessTold) {
   other.push_back("--force");
   ASSERT_EQ(here.run(other).code, 0);
   EXPECT_NE(here.read("data/basic_train.tsv"), before);
+}
+
+// Before any data is opened.
+TEST(DataCommand, OptionsThatDoNotGoTogetherAreNamedWithTheirLine) {
+  const Workspace here;
+  const auto refused = [&](const std::string& config) {
+    here.write("run.yaml", config);
+    return error_line(here, {"train", "run.yaml", "--progress", "off"});
+  };
+  EXPECT_EQ(
+      refused("task: listops\ndata:\n  listops:\n    min_length: 50\n    max_length: 50\n"),
+      "run.yaml:5: data.listops.max_length is 50 and min_length is 50: no length lies between "
+      "them; both ends are excluded");
+  EXPECT_EQ(refused("task: table\ndata:\n  path: .\n  table:\n    label: ''\n"),
+            "run.yaml:5: data.table.label is empty; name the column of the class, or of a number "
+            "with value; to learn the texts themselves, set objective");
 }
 
 TEST(DataCommand, AWrongOptionWritesNothing) {

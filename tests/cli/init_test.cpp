@@ -128,6 +128,24 @@ TEST(InitCommand, NamesAFileOfOnesOwn) {
             "train.en beside train.de");
 }
 
+// Shells make the file that a config is printed to before the program runs.
+TEST(InitCommand, FindsTheFileOfTheTranslations) {
+  const Workspace here;
+  for (const auto* name : {"train.en", "train.de", "train.log", "packed.en.gz", "packed.de.xz"})
+    here.write(name, "x\n");
+  for (const auto* name : {"train.yaml", "train.txt"}) here.write(name, "");
+  const auto found = [&](const std::string& file) {
+    const auto config = parse_yaml(answered(here, {"init", "parallel", file}), "init.yaml");
+    return to_json(*config.find("data")->find("parallel"));
+  };
+  EXPECT_EQ(found("train.en"), R"({"train":"train","source":"en","target":"de"})");
+  EXPECT_EQ(found("packed.en.gz"), R"({"train":"packed","source":"en","target":"de"})");
+  here.write("train.fr", "x\n");
+  EXPECT_EQ(error_line(here, {"init", "parallel", "train.en"}),
+            "train.en: there are 2 files beside it with another ending: de, fr; write a config by "
+            "hand: longbow init parallel");
+}
+
 TEST(InitCommand, AnUnknownNameIsOneLine) {
   EXPECT_EQ(error_line(Workspace(), {"init", "recal"}),
             "unknown name 'recal'; did you mean 'recall'?");

@@ -43,6 +43,48 @@ TEST_F(CachedDataTest, IsListedWithSizeAgeAndWhetherItIsWhole) {
   EXPECT_EQ(both[1].bytes, 5);
 }
 
+// Disks for scratch files are purged file by file.
+TEST_F(CachedDataTest, AFileThatIsGoneOrChangedIsNamed) {
+  file("t.en", "one\ntwo two\n");
+  file("t.de", "eins\nzwei zwei\n");
+  const std::string config =
+      "{name: parallel, tokenizer: {train: words}, "
+      "parallel: {train: t, valid: t, test: t, shared: false}}";
+  (void)load(config);
+  const auto entry = std::filesystem::path(in("cache")) / cached_data(in("cache"))[0].name;
+  for (const auto* name :
+       {"tokenizer.json", "target_tokenizer.json", "cache.json", "train/samples.json"}) {
+    const auto path = (entry / name).string();
+    const auto hint = "; remove this entry of the cache: it is made again";
+    const auto whole = read_file(path);
+    write_file(path, whole.substr(0, whole.size() / 2));
+    EXPECT_EQ(message(config), path + ": not what was written" + hint);
+    write_file(path, whole);
+    EXPECT_EQ(message(config), "no error");
+    if (name == std::string("cache.json")) continue;  // without it there is no entry
+    std::filesystem::remove(path);
+    EXPECT_EQ(message(config), path + ": no such file" + hint);
+    write_file(path, whole);
+  }
+  auto tokenizer = read_file((entry / "tokenizer.json").string());
+  tokenizer.replace(tokenizer.find("\"two\""), 5, "\"toe\"");
+  write_file((entry / "tokenizer.json").string(), tokenizer);
+  EXPECT_TRUE(message(config).ends_with(
+      "tokenizer.json: not what was written; remove this entry of the cache: it is made again"));
+}
+
+TEST_F(CachedDataTest, WithoutItsCardIsMadeAgain) {
+  file("t.csv", rows(50));
+  const auto first = load(kTable);
+  const auto name = cached_data(in("cache"))[0].name;
+  std::filesystem::remove(in("cache/" + name + "/cache.json"));
+  ASSERT_EQ(cached_data(in("cache")).size(), 1u);
+  EXPECT_TRUE(cached_data(in("cache"))[0].unfinished);
+  EXPECT_EQ(load(kTable).checksums, first.checksums);
+  ASSERT_EQ(caches(), 1) << "what was left of it is gone";
+  EXPECT_FALSE(cached_data(in("cache"))[0].unfinished);
+}
+
 TEST_F(CachedDataTest, RemembersItsLastUse) {
   file("t.csv", rows(50));
   (void)load(kTable);

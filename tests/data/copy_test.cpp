@@ -73,10 +73,10 @@ TEST(Copy, SaysWhichLineIsMalformed) {
 
 TEST(Copy, RefusesImpossibleLengths) {
   EXPECT_EQ(error_of([] { generate(copy_generator({.length = 3, .length_min = 4}), 1); }),
-            "length_min 4 is more than length 3");
+            "length_min is 4, above length, 3; lower it, or raise length");
   EXPECT_EQ(error_of([] { copy_generator({.length_min = 1}); }),
-            "copy: length_min 1 leaves no room for a symbol and the end; set it to 0 or at least "
-            "2");
+            "length_min is 1, which leaves no room for a symbol and the end; set it to 0 or at "
+            "least 2");
 }
 
 TEST(Copy, IsNeverReadAfterAnAccident) {

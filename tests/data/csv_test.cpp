@@ -166,6 +166,28 @@ TEST(CsvData, CutsLongTexts) {
   EXPECT_EQ(splits.truncated, 3);
 }
 
+// Of the samples of all three splits; a run that is resumed compares them.
+TEST(CsvData, HasTheSameSamplesInEveryVersion) {
+  const Folder folder;
+  folder.write("a.csv", "text,other,label\nb a b,c é,good\nb c,a,bad\na <unk> b,b,bad\n");
+  folder.write("b.csv", "text,other,label\na d b,e c,good\n");
+  folder.write("c.csv", "text,tags\na b,X O\nc d e,- O X\n");
+  folder.write("d.csv", "text,tags\nb z,O -\n");
+  const auto sum = [&](const std::string& options) {
+    const auto sums = loaded(folder, options).checksums;
+    return sha256(sums.at("train") + sums.at("valid") + sums.at("test")).substr(0, 16);
+  };
+  const auto pairs = [](const std::string& tokens) {
+    return "{train: a.csv, valid: b.csv, test: b.csv, second: other, tokens: " + tokens + "}";
+  };
+  EXPECT_EQ(sum(pairs("words")), "396638e90cfbc304");
+  EXPECT_EQ(sum(pairs("characters")), "5ed784d61d3f9623");
+  EXPECT_EQ(sum(pairs("bytes")), "009ccbc9ed3b4860");
+  EXPECT_EQ(sum("{train: c.csv, valid: d.csv, test: d.csv, label: tags, targets: tags, "
+                "ignored_tag: '-'}"),
+            "b39e44d7cd05c609");
+}
+
 TEST(CsvData, NamesFileAndLineOfWhatIsWrong) {
   const Folder folder;
   folder.write("a.csv", "text,label\na b,x\n");
@@ -186,12 +208,14 @@ TEST(CsvData, NamesFileAndLineOfWhatIsWrong) {
   EXPECT_EQ(refused("", "{train: a.csv}"),
             "a.csv:2: 1 rows cannot be split in three; name files for valid and test");
   EXPECT_EQ(refused("", "{train: a.csv, targets: tags, tokens: bytes}"),
-            "data.csv.targets is tags, but tokens are not words; set tokens: words");
+            "run.yaml:1: data.csv.targets is tags, but tokens are not words; set tokens: words");
   EXPECT_EQ(refused("", "{train: a.csv, targets: tags, second: text}"),
-            "data.csv.second: tags are for the words of one text; leave second out");
-  EXPECT_EQ(refused("", "{train: a.csv, valid_fraction: 0.6, test_fraction: 0.4}"),
-            "data.csv: valid_fraction and test_fraction leave no training samples; their sum is "
-            "below 1");
+            "run.yaml:1: data.csv.second is given, but tags are for the words of one text; leave "
+            "second out");
+  EXPECT_EQ(
+      refused("", "{train: a.csv, valid_fraction: 0.6, test_fraction: 0.4}"),
+      "run.yaml:1: data.csv.test_fraction and valid_fraction leave no training samples; their "
+      "sum is below 1");
   EXPECT_EQ(refused("", "{trian: a.csv}"),
             "run.yaml:1: unknown key 'trian'; did you mean 'train'?");
 }

@@ -74,8 +74,8 @@ TEST_P(Generated, NeedsItsManifestAndAllItsTokens) {
   wrong.max_tokens = 4;
   const auto longest = config.name == "needle" ? "6" : "5";
   EXPECT_EQ(error_of([&] { load_data(wrong); }),
-            "max_tokens 4 would cut " + config.name + " samples of up to " + longest +
-                " tokens; their answers would change; lower data." + config.name +
+            "data.max_tokens is 4, which would cut " + config.name + " samples of up to " +
+                longest + " tokens; their answers would change; lower data." + config.name +
                 ".length instead");
 }
 
@@ -89,7 +89,9 @@ TEST(DrawnLength, VariesBetweenItsBounds) {
   EXPECT_EQ(seen[0] + seen[1] + seen[2], 0);
   EXPECT_GT(std::min({seen[3], seen[4], seen[5]}), 30);
   EXPECT_EQ(drawn_length(0, 5, stream), 5);
-  EXPECT_EQ(error_of([&] { drawn_length(6, 5, stream); }), "length_min 6 is more than length 5");
+  EXPECT_EQ(error_of([] { check_length_min(6, 5); }),
+            "length_min is 6, above length, 5; lower it, or raise length");
+  EXPECT_EQ(error_of([] { check_length_min(5, 5); }), "no error");
 }
 
 }  // namespace

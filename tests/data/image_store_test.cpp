@@ -53,18 +53,23 @@ TEST(ImageStore, RefusesOtherKindsOfImages) {
 }
 
 TEST(ImageStore, FindsFilesThatWereChanged) {
+  const std::string kHint = "; remove this entry of the cache: it is made again";
   const Folder folder;
   const auto path = stored(folder);
   const auto opened = [&] { return error_of([&] { open_images(path); }, folder.str()); };
   const auto before = folder.read("images/pixels");
   for (const auto& changed : {before.substr(1), before + "x", "y" + before.substr(1)}) {
     folder.write("images/pixels", changed);
-    EXPECT_EQ(opened(), "images/pixels: not what was written; remove its folder: it is made again");
+    EXPECT_EQ(opened(), "images/pixels: not what was written" + kHint);
   }
   folder.write("images/pixels", before);
   EXPECT_EQ(opened(), "no error");
   folder.write("images/labels", "ab");
-  EXPECT_EQ(opened(), "images/labels: not what was written; remove its folder: it is made again");
+  EXPECT_EQ(opened(), "images/labels: not what was written" + kHint);
+  std::filesystem::remove(folder.file("images/pixels"));
+  EXPECT_EQ(opened(), "images/pixels: no such file" + kHint);
+  folder.write("images/images.json", "{");
+  EXPECT_EQ(opened(), "images/images.json: not what was written" + kHint);
 }
 
 }  // namespace

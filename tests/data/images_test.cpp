@@ -66,9 +66,10 @@ TEST(Images, AreNeitherCutNorMissingInASplit) {
       image_splits({.name = "x", .max_tokens = max_tokens}, numbered(count), nullptr, {}, {"a"});
     });
   };
-  EXPECT_EQ(load(20, 5),
-            "max_tokens 5 would cut x samples of up to 6 tokens; an image is read as a "
-            "whole; leave max_tokens out");
+  EXPECT_EQ(
+      load(20, 5),
+      "data.max_tokens is 5, which would cut x samples of up to 6 tokens; an image is read as "
+      "a whole; leave max_tokens out");
   EXPECT_EQ(load(20, 6), "no error");
   EXPECT_EQ(load(9, 0), "x: 9 images are too few for all splits; give more of them");
 }

@@ -7,12 +7,13 @@ namespace {
 
 using Counts = std::map<std::string, int64_t>;
 
-std::string pairs(int count, const std::string& label) {
+// Three hypotheses for each premise, as KLUE has them.
+std::string pairs(int premises, const std::string& label) {
   std::string text = "[";
-  for (int i = 0; i < count; ++i)
-    text += std::string(i ? ",\n" : "\n") + R"({"guid": "g", "premise": "가 )" + std::to_string(i) +
-            R"(", "hypothesis": "나", "gold_label": ")" + label +
-            R"(", "author": "neutral", "label2": "neutral"})";
+  for (int i = 0; i < 3 * premises; ++i)
+    text += std::string(i ? ",\n" : "\n") + R"({"guid": "g", "premise": "가 )" +
+            std::to_string(i / 3) + R"(", "hypothesis": "나 )" + std::to_string(i % 3) +
+            R"(", "gold_label": ")" + label + R"(", "author": "neutral", "label2": "neutral"})";
   return text + "\n]\n";
 }
 
@@ -22,12 +23,22 @@ TEST(KlueNli, ReadsPairsWithTheirGoldLabel) {
   folder.write("klue-nli-v1.1_dev.json", pairs(4, "entailment"));
   const auto splits = load_published({.set = "klue_nli", .path = folder.str()});
   EXPECT_EQ(splits.labels, (std::vector<std::string>{"entailment", "neutral", "contradiction"}));
-  EXPECT_EQ(splits.train->size() + splits.valid->size(), 200);
+  EXPECT_EQ(splits.train->size() + splits.valid->size(), 600);
   EXPECT_GT(splits.valid->size(), 0);
   EXPECT_EQ(splits.train->get(0).targets, std::vector<int32_t>{2});
-  EXPECT_EQ(classes_in(splits, *splits.test), (Counts{{"entailment", 4}}));
-  EXPECT_EQ(text_of(splits.test->get(1).tokens), "가 1");
-  EXPECT_EQ(text_of(splits.test->get(1).second), "나");
+  EXPECT_EQ(classes_in(splits, *splits.test), (Counts{{"entailment", 12}}));
+  EXPECT_EQ(text_of(splits.test->get(4).tokens), "가 1");
+  EXPECT_EQ(text_of(splits.test->get(4).second), "나 1");
+}
+
+TEST(KlueNli, KeepsThePremisesOfItsSplitsApart) {
+  const Folder folder;
+  folder.write("klue-nli-v1.1_train.json", pairs(200, "neutral"));
+  folder.write("klue-nli-v1.1_dev.json", pairs(4, "neutral"));
+  const auto splits = load_published({.set = "klue_nli", .path = folder.str()});
+  const auto trained = texts_of(*splits.train), validated = texts_of(*splits.valid);
+  EXPECT_EQ(trained.size() + validated.size(), 200u);
+  for (const auto& premise : validated) EXPECT_FALSE(trained.contains(premise)) << premise;
 }
 
 TEST(KlueNli, SaysWhatIsMissing) {

@@ -41,17 +41,25 @@ TEST(Korquad, FindsTheAnswerAmongTheTokens) {
   EXPECT_EQ(sample.targets, (std::vector<int32_t>{4, 4})) << "three bytes and a blank before it";
 }
 
+// However the file is named, and whether it is packed or not: what is packed is known by its bytes.
 TEST(Korquad, SplitsDevByArticleWhenItTrainsOnDev) {
-  const Folder folder;
-  folder.write("KorQuAD_v1.0_dev.json", articles(100, "dev"));
-  const auto splits = load_published(
-      {.set = "korquad", .path = folder.str(), .options = "{train: KorQuAD_v1.0_dev.json}"});
-  const auto train = contexts(*splits.train), valid = contexts(*splits.valid),
-             test = contexts(*splits.test);
-  EXPECT_EQ(splits.train->size() + splits.valid->size() + splits.test->size(), 200);
-  EXPECT_EQ(train.size() + valid.size() + test.size(), 100u) << "no article is in two splits";
-  EXPECT_FALSE(valid.empty());
-  EXPECT_FALSE(test.empty());
+  for (const std::string packing : {"", ".xz", ".gz"}) {
+    const Folder folder;
+    folder.write("KorQuAD_v1.0_dev.json" + packing, articles(100, "dev"));
+    for (const auto& name :
+         {std::string("KorQuAD_v1.0_dev.json"), "KorQuAD_v1.0_dev.json" + packing,
+          "./KorQuAD_v1.0_dev.json" + packing}) {
+      SCOPED_TRACE(name + " of " + packing);
+      const auto splits = load_published(
+          {.set = "korquad", .path = folder.str(), .options = "{train: " + name + "}"});
+      const auto train = contexts(*splits.train), valid = contexts(*splits.valid),
+                 test = contexts(*splits.test);
+      EXPECT_EQ(splits.train->size() + splits.valid->size() + splits.test->size(), 200);
+      EXPECT_EQ(train.size() + valid.size() + test.size(), 100u) << "no article is in two splits";
+      EXPECT_FALSE(valid.empty());
+      EXPECT_FALSE(test.empty());
+    }
+  }
 }
 
 TEST(Korquad, SaysWhatIsMissing) {

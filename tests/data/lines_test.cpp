@@ -45,6 +45,23 @@ TEST_F(LinesData, AFolderIsAllItsTexts) {
   EXPECT_EQ(text_of(splits, splits.train->get(0).tokens), "a b c d");
 }
 
+TEST_F(LinesData, IsNotCut) {
+  file("t.txt", "a b c d e f g h i j\n");
+  const auto config = [](int max_tokens) {
+    return fmt::format(
+        "{{name: lines, max_tokens: {}, tokenizer: {{train: words}}, lines: {{train: t.txt, "
+        "valid: t.txt, test: t.txt, length: 8}}}}",
+        max_tokens);
+  };
+  EXPECT_EQ(message(config(4)),
+            "data.max_tokens is 4, which would cut lines samples of up to 8 tokens; lower "
+            "data.lines.length instead");
+  EXPECT_EQ(caches(), 0) << "nothing was encoded";
+  EXPECT_EQ(load(config(8)).max_length, 8);
+  EXPECT_EQ(load(config(0)).max_length, 8);
+  EXPECT_EQ(caches(), 1) << "max_tokens makes no difference";
+}
+
 TEST_F(LinesData, ASplitWithoutSamplesIsNamed) {
   file("t.txt", "a b\n");
   file("v.txt", "a\n");

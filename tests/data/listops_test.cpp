@@ -131,7 +131,7 @@ TEST(ListOps, SaysWhenThereAreNotEnoughExpressions) {
       "max_length, or raise max_depth or max_args");
   EXPECT_EQ(
       error_of([] { generate_listops({.min_length = 9, .max_length = 10}, 1, 1); }),
-      "listops: no length lies between min_length 9 and max_length 10; both ends are excluded");
+      "max_length is 10 and min_length is 9: no length lies between them; both ends are excluded");
 }
 
 const ListOpsConfig kSmall{

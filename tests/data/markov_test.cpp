@@ -134,11 +134,11 @@ TEST(Markov, RefusesImpossibleOptions) {
     return error_of([&] { make_markov(config, 1); });
   };
   EXPECT_EQ(error({.words = 4, .followers = 5}),
-            "markov: 5 followers of a word, but there are 4 words; raise words or lower followers");
+            "followers is 5, but there are 4 words; raise words or lower followers");
   EXPECT_EQ(error({.followers = 2, .branches = 3}),
-            "markov: 3 branches, but a word has 2 followers; raise followers or lower branches");
+            "branches is 3, but a word has 2 followers; raise followers or lower branches");
   EXPECT_EQ(error({.length = 8, .length_min = 9}),
-            "markov: length_min 9 is not between 2 and length 8");
+            "length_min is 9, not between 2 and length, 8; 0 makes all samples equally long");
 }
 
 TEST(Markov, ReadsBackAsItWasWritten) {

@@ -50,7 +50,8 @@ TEST(Match, HalfOfThePairsMatchAndMostWordsAreOfTheTopic) {
 
 TEST(Match, RefusesMoreWordsThanFit) {
   EXPECT_EQ(error_of([] { match_generator({.topics = 1000, .words = 100}); }),
-            "match: 100001 symbols, at most 65536 fit; lower topics or words");
+            "topics is 1000 and words is 100: 100001 symbols, but at most 65536 fit; lower topics "
+            "or words");
 }
 
 }  // namespace

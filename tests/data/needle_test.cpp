@@ -47,8 +47,10 @@ TEST(Needle, SpansHaveEveryWidthAndStandAnywhere) {
 
 TEST(Needle, RefusesSpansThatDoNotFit) {
   EXPECT_EQ(error_of([] { needle_generator({.length = 20, .length_min = 4, .width = 4}); }),
-            "needle: a marker and spans of up to 4 tokens do not fit into 4; raise the length or "
+            "width is 4, but a marker and so many tokens do not fit into 4; raise the length or "
             "lower width");
+  EXPECT_EQ(error_of([] { needle_generator({.length = 20, .length_min = 21}); }),
+            "length_min is 21, above length, 20; lower it, or raise length");
 }
 
 }  // namespace

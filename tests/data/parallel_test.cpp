@@ -42,5 +42,38 @@ TEST_F(ParallelData, EachSideMayHaveATokenizerOfItsOwn) {
   EXPECT_LT(std::max(splits.begin, splits.end), splits.second_vocabulary);
 }
 
+TEST_F(ParallelData, ATargetThatMakesRoomForItsEndIsCut) {
+  file("t.en", "one\n");
+  file("t.de", "eins zwei drei\n");
+  const auto cut = [&](const std::string& most) {
+    return load("{name: parallel, max_tokens: " + most +
+                ", tokenizer: {train: words}, parallel: {train: t, valid: t, test: t}}");
+  };
+  const auto splits = cut("3");
+  EXPECT_EQ(splits.train->get(0).second.size(), 3u);
+  EXPECT_EQ(splits.train->get(0).second.back(), splits.end);
+  EXPECT_EQ(splits.truncated, 3) << "one in each split";
+  EXPECT_EQ(cut("4").truncated, 0);
+}
+
+TEST_F(ParallelData, AFolderBesideTheFilesIsLeftAlone) {
+  make_folder(in("t"));
+  file("t.en", "one\ntwo\n");
+  file("t.de", "eins\nzwei\n");
+  const auto splits =
+      load("{name: parallel, tokenizer: {train: words}, parallel: {train: t, valid: t, test: t}}");
+  EXPECT_EQ(splits.train->size(), 2);
+  EXPECT_EQ(splits.checksums.count("t.en"), 1u);
+}
+
+TEST_F(ParallelData, ATableMayBePacked) {
+  file("t.csv.gz", "en,de\none,eins\n");
+  const auto splits = load(
+      "{name: parallel, tokenizer: {train: words}, "
+      "parallel: {train: t.csv, valid: t.csv, test: t.csv}}");
+  EXPECT_EQ(text_of(splits, splits.train->get(0).tokens), "one");
+  EXPECT_EQ(splits.checksums.count("t.csv.gz"), 1u);
+}
+
 }  // namespace
 }  // namespace longbow

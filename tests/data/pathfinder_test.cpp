@@ -75,10 +75,11 @@ TEST_F(Pathfinder, IsNotCut) {
   auto config = data("", "{train: 1, valid: 1, test: 1}");
   config.max_tokens = 1000;
   EXPECT_EQ(error_of([&] { load_data(config); }),
-            "max_tokens 1000 would cut pathfinder samples of up to 1024 tokens; a path may lead "
-            "anywhere; choose a smaller size instead");
+            "data.max_tokens is 1000, which would cut pathfinder samples of up to 1024 tokens; a "
+            "path may lead anywhere; choose a smaller size instead");
   EXPECT_EQ(error_of([&] { load_data(data("", "{size: 33}")); }),
-            "pathfinder: there are no pictures of size 33; one of: 32, 64, 128, 256");
+            "a.yaml:1: data.pathfinder.size is 33, but there are no such pictures; one of: 32, 64, "
+            "128, 256");
 }
 
 TEST_F(Pathfinder, IsReadAsItWasMade) {

@@ -17,10 +17,11 @@ const Painter& painter(int size, Level level = Level::hard) {
   return made.try_emplace({size, level}, kind_of(size, level)).first->second;
 }
 
-const std::vector<Picture>& pictures(int size, int64_t count) {
+// Enough for the figures of a size; a large picture takes long.
+const std::vector<Picture>& pictures(int size) {
   static std::map<int, std::vector<Picture>> painted;
   auto& all = painted[size];
-  if (all.empty()) all = paint(painter(size), Stream(1, "test"), 0, count);
+  if (all.empty()) all = paint(painter(size), Stream(1, "test"), 0, size == 32 ? 800 : 24);
   return all;
 }
 
@@ -53,7 +54,7 @@ void expect(const Statistic& found, double own, double other) {
 }
 
 TEST(Pictures, HaveTheFiguresOfTheOriginalAtSize32) {
-  const auto& all = pictures(32, 800);
+  const auto& all = pictures(32);
   expect(statistic(all, lit), 0.4514, 0.456);
   expect(statistic(all, [](const auto& p) { return p.distractors; }), 4.633, 4.7);
   const auto labels = statistic(all, [](const auto& p) { return p.label; });
@@ -63,7 +64,7 @@ TEST(Pictures, HaveTheFiguresOfTheOriginalAtSize32) {
 }
 
 TEST(Pictures, HaveTheFiguresOfTheOriginalAtSize128) {
-  const auto& all = pictures(128, 24);
+  const auto& all = pictures(128);
   expect(statistic(all, lit), 0.1373, 0.14);
   expect(statistic(all, [](const auto& p) { return p.distractors; }), 7.70, 7.9);
   const auto wide = statistic(all, [](const auto& p) { return p.margin == 3; });
@@ -82,7 +83,7 @@ TEST(Pictures, HaveContoursOfTheirLevel) {
 TEST(Pictures, HaveTheLabelOfTheirMarkers) {
   for (const int size : {32, 128}) {
     int joined = 0, met = 0;
-    const auto& all = pictures(size, 0);
+    const auto& all = pictures(size);
     for (const auto& picture : all) {
       const auto& [one, other] = picture.contours;
       ASSERT_NE(one.tail, other.tail);
@@ -103,7 +104,7 @@ TEST(Pictures, HaveTheLabelOfTheirMarkers) {
 }
 
 TEST(Pictures, AreAsBrightAsTheirMarkersAtSize128) {
-  for (const auto& picture : pictures(128, 0)) {
+  for (const auto& picture : pictures(128)) {
     EXPECT_EQ(*std::max_element(picture.pixels.begin(), picture.pixels.end()), 255);
     for (const auto at : picture.markers)
       EXPECT_GE(picture.pixels[static_cast<size_t>(at.y * 128 + at.x)], 250);
@@ -113,7 +114,7 @@ TEST(Pictures, AreAsBrightAsTheirMarkersAtSize128) {
 // A contour goes on where it is, by a paddle and a gap, and does not turn back.
 TEST(Pictures, HaveContoursWithoutJumps) {
   for (const int size : {32, 128})
-    for (const auto& picture : pictures(size, 0)) {
+    for (const auto& picture : pictures(size)) {
       const auto& kind = painter(size).kind();
       const double step = kind.length + 2 * picture.margin;
       for (const auto& contour : picture.contours)
@@ -166,7 +167,7 @@ TEST(Pictures, CanKeepToTheDirectionsOfTheOriginalProgram) {
 
 TEST(Pictures, HaveOneOfFourSizes) {
   EXPECT_EQ(error_of([] { kind_of(48, Level::hard); }),
-            "pathfinder: there are no pictures of size 48; one of: 32, 64, 128, 256");
+            "size is 48, but there are no such pictures; one of: 32, 64, 128, 256");
   EXPECT_EQ(kind_of(32, Level::hard).distractors, 5);
   EXPECT_EQ(kind_of(64, Level::hard).distractors, 5);
   EXPECT_EQ(kind_of(128, Level::hard).distractors, 8);

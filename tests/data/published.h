@@ -3,6 +3,7 @@
 // of the published files, where there is one.
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 
 #include "longbow/data/readers/source.h"
@@ -59,6 +60,13 @@ inline std::string text_of(const std::vector<int32_t>& tokens) {
   for (const auto token : tokens)
     if (token <= 256) text += static_cast<char>(token - 1);
   return text;
+}
+
+// The different first texts of the samples, where tokens are bytes.
+inline std::set<std::string> texts_of(const Dataset& data) {
+  std::set<std::string> all;
+  for (int64_t i = 0; i < data.size(); ++i) all.insert(text_of(data.get(i).tokens));
+  return all;
 }
 
 }  // namespace longbow

@@ -19,6 +19,18 @@ TEST(Published, TakesTheFirstNameThatIsThereInAnyPacking) {
   EXPECT_EQ(find_packed_or_plain(folder.str(), "d.json"), std::nullopt);
 }
 
+TEST(Published, KnowsAFileHoweverItIsSpelt) {
+  const Folder folder;
+  for (const auto* name : {"a.json", "a.json.xz", "b.json"}) folder.write(name, "");
+  const auto is_a = [&](const std::string& path) {
+    return is_packed_or_plain(path, folder.str(), "a.json");
+  };
+  EXPECT_TRUE(is_a(folder.file("a.json")));
+  EXPECT_TRUE(is_a(folder.file("a.json.xz"))) << "though there is one that is not packed";
+  EXPECT_TRUE(is_a(folder.file("../" + folder.path.filename().string() + "/a.json")));
+  EXPECT_FALSE(is_a(folder.file("b.json")));
+}
+
 TEST(Published, NamesEveryFileThatWouldDo) {
   const Folder folder;
   EXPECT_EQ(error_of(

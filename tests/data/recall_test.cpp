@@ -98,10 +98,13 @@ TEST(Recall, IsAFunctionOfItsSeed) {
 TEST(Recall, RefusesImpossibleOptions) {
   auto error = [](const RecallConfig& config) { return error_of([&] { make_recall(config, 1); }); };
   EXPECT_EQ(error({.keys = 8, .pairs = 9}),
-            "recall: 9 pairs need as many keys, but there are 8; raise keys or lower pairs");
-  EXPECT_EQ(error({.pairs = 4, .pairs_min = 5}), "recall: pairs_min 5 is more than pairs 4");
+            "pairs is 9, but there are 8 keys, and each is shown at most once; raise keys or lower "
+            "pairs");
+  EXPECT_EQ(error({.pairs = 4, .pairs_min = 5}),
+            "pairs_min is 5, above pairs, 4; lower it, or raise pairs");
   EXPECT_EQ(error({.keys = 1000, .values = 100, .joint = true}),
-            "recall: 101002 symbols, at most 65536 fit; lower keys or values");
+            "keys is 1000 and values is 100: 101002 symbols, but at most 65536 fit; lower keys or "
+            "values");
 }
 
 TEST(Recall, ReadsBackAsItWasWritten) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 
@@ -56,7 +57,20 @@ TEST(Reverse, IsAFunctionOfItsSeed) {
 
 TEST(Reverse, RefusesImpossibleLengths) {
   EXPECT_EQ(error_of([] { make_reverse({.length = 3, .length_min = 4}, 1); }),
-            "reverse: length_min 4 is more than length 3");
+            "length_min is 4, above length, 3; lower it, or raise length");
+}
+
+TEST(Reverse, SaysWhichLineOfItsManifestIsImpossible) {
+  Folder folder;
+  write_reverse(folder.str(), kSmall, 4);
+  auto manifest = folder.read("manifest.json");
+  manifest.replace(manifest.find("\"length\": 6"), 11, "\"length\": 2");
+  folder.write("manifest.json", manifest);
+  const auto before = manifest.substr(0, manifest.find("length_min"));
+  const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+  EXPECT_EQ(error_of([&] { load_reverse(folder.str()); }, folder.str()),
+            "manifest.json:" + std::to_string(line) +
+                ": config.length_min is 3, above length, 2; lower it, or raise length");
 }
 
 TEST(Reverse, ReadsBackAsItWasWritten) {

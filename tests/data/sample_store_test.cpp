@@ -63,7 +63,22 @@ TEST(SampleStore, AChangedFileIsNamed) {
   write(folder, {.targets = 1}, {{.tokens = {5, 6}, .targets = {1}}});
   write_file(folder + "/tokens", std::string("\x05\0\0\0\x07\0\0\0", 8));
   EXPECT_EQ(failure([&] { (void)open_samples(folder); }),
-            folder + "/tokens: not what was written; remove its folder: it is made again");
+            folder +
+                "/tokens: not what was written; remove this entry of the cache: it is made "
+                "again");
+}
+
+TEST(SampleStore, ALostFileIsNamed) {
+  const auto folder = folder_for("lost");
+  write(folder, {.targets = 1}, {{.tokens = {5, 6}, .targets = {1}}});
+  std::filesystem::remove(folder + "/targets");
+  EXPECT_EQ(failure([&] { (void)open_samples(folder); }),
+            folder + "/targets: no such file; remove this entry of the cache: it is made again");
+  write_file(folder + "/samples.json", "{\"version\": 2, ");
+  EXPECT_EQ(failure([&] { (void)open_samples(folder); }),
+            folder +
+                "/samples.json: not what was written; remove this entry of the cache: it is "
+                "made again");
 }
 
 TEST(SampleStore, AnUnfinishedStoreCannotBeOpened) {
@@ -73,7 +88,9 @@ TEST(SampleStore, AnUnfinishedStoreCannotBeOpened) {
     writer.add({.tokens = {1, 2}});
   }
   EXPECT_EQ(failure([&] { (void)open_samples(folder); }),
-            folder + "/samples.json: cannot be read; No such file or directory");
+            folder +
+                "/samples.json: no such file; remove this entry of the cache: it is made "
+                "again");
 }
 
 std::vector<std::vector<int32_t>> windows(const std::string& folder, const WindowOptions& options) {

@@ -148,12 +148,19 @@ TEST(Sampler, SaysWhatItCannotDo) {
       error_of([] {
         Sampler({5, 60}, {.lengths = {10, 50}}, 1);
       }),
-      "lengths: a sample has 60 tokens, but the last padded length is 50; add a longer one, or "
-      "cut the samples with max_tokens");
+      "train.lengths ends at 50, but a sample has 60 tokens; add a longer one, or cut the samples "
+      "with data.max_tokens");
+  const SamplerConfig placed = {.lengths = {10, 50},
+                                .places = parse_yaml("carry: false\nlengths: [10, 50]", "a.yaml")};
+  EXPECT_EQ(error_of([&] {
+              Sampler({5, 60}, placed, 1);
+            }),
+            "a.yaml:2: train.lengths ends at 50, but a sample has 60 tokens; add a longer one, or "
+            "cut the samples with data.max_tokens");
   EXPECT_EQ(error_of([] {
               Sampler({5}, {.lengths = {50, 50}}, 1);
             }),
-            "lengths: the padded lengths must rise");
+            "train.lengths does not rise; write them from the shortest to the longest, each once");
   EXPECT_EQ(error_of([] {
               Sampler({5, 100}, {.batch_size = 2, .drop_last = true}, 1);
             }),

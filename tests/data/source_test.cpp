@@ -92,8 +92,8 @@ TEST_F(Source, ReadsTheOptionsOfItsDataSetOnly) {
 }
 
 TEST_F(Source, ResolvesEveryOption) {
-  const auto options = find_data_source("recall").resolve(parse_yaml("{keys: 8}", "a.yaml"));
-  EXPECT_EQ(options.find("keys")->text, "8");
+  const auto options = find_data_source("recall").resolve(parse_yaml("{keys: 48}", "a.yaml"));
+  EXPECT_EQ(options.find("keys")->text, "48");
   EXPECT_EQ(options.find("values")->text, "16");
   EXPECT_EQ(
       error_of([] { find_data_source("recall").resolve(parse_yaml("\n{keys: 0}", "a.yaml")); }),
@@ -160,7 +160,9 @@ TEST_F(Source, DoesNotCutTargetsThatAreReversed) {
   auto config = small("reverse");
   config.max_tokens = 8;
   const auto message = error_of([&] { load_data(config); });
-  EXPECT_TRUE(message.starts_with("max_tokens 8 would cut reverse samples of up to ")) << message;
+  EXPECT_TRUE(
+      message.starts_with("data.max_tokens is 8, which would cut reverse samples of up to "))
+      << message;
   EXPECT_TRUE(message.ends_with("a target begins with the end of its source; lower length instead"))
       << message;
 }
@@ -169,8 +171,78 @@ TEST_F(Source, DoesNotCutTheQueriesOfRecall) {
   auto config = small("recall");
   config.max_tokens = 40;
   EXPECT_EQ(error_of([&] { load_data(config); }),
-            "max_tokens 40 would cut recall samples of up to 49 tokens; their queries are at the "
-            "end; lower pairs or queries instead");
+            "data.max_tokens is 40, which would cut recall samples of up to 49 tokens; their "
+            "queries are at the end; lower pairs or queries instead");
+  config.places = parse_yaml("path: ''\nmax_tokens: 40", "a.yaml");
+  EXPECT_TRUE(
+      error_of([&] { load_data(config); }).starts_with("a.yaml:2: data.max_tokens is 40, which "));
+}
+
+// Before any data is opened, and whether it is read from files or not.
+TEST_F(Source, NamesTheLineOfOptionsThatDoNotGoTogether) {
+  const auto mistake = [](const std::string& name, const std::string& options) {
+    return error_of([&] { find_data_source(name).resolve(parse_yaml(options, "a.yaml")); });
+  };
+  EXPECT_EQ(mistake("listops", "min_length: 50\nmax_length: 50"),
+            "a.yaml:2: data.listops.max_length is 50 and min_length is 50: no length lies between "
+            "them; both ends are excluded");
+  EXPECT_EQ(mistake("recall", "keys: 8\npairs: 9"),
+            "a.yaml:2: data.recall.pairs is 9, but there are 8 keys, and each is shown at most "
+            "once; raise keys or lower pairs");
+  EXPECT_EQ(mistake("markov", "words: 4\nfollowers: 5"),
+            "a.yaml:2: data.markov.followers is 5, but there are 4 words; raise words or lower "
+            "followers");
+  EXPECT_EQ(mistake("match", "words: 100\ntopics: 1000"),
+            "a.yaml:2: data.match.topics is 1000 and words is 100: 100001 symbols, but at most "
+            "65536 fit; lower topics or words");
+  EXPECT_EQ(mistake("needle", "length: 4\nwidth: 4"),
+            "a.yaml:2: data.needle.width is 4, but a marker and so many tokens do not fit into 4; "
+            "raise the length or lower width");
+  for (const std::string name : {"count", "copy", "match", "needle", "reverse"})
+    EXPECT_EQ(
+        mistake(name, "length: 8\nlength_min: 9"),
+        "a.yaml:2: data." + name + ".length_min is 9, above length, 8; lower it, or raise length");
+  EXPECT_EQ(mistake("pathfinder", "size: 48"),
+            "a.yaml:1: data.pathfinder.size is 48, but there are no such pictures; one of: 32, 64, "
+            "128, 256");
+  EXPECT_EQ(mistake("csv", "tokens: bytes\ntargets: tags"),
+            "a.yaml:2: data.csv.targets is tags, but tokens are not words; set tokens: words");
+}
+
+TEST_F(Source, NamesTheLineOfOptionsThatNoFileCanBeReadWith) {
+  const auto mistake = [](const std::string& name, const std::string& options) {
+    return error_of([&] { find_data_source(name).resolve(parse_yaml(options, "a.yaml")); });
+  };
+  const std::string fractions = "valid_fraction: 0.6\ntest_fraction: 0.4";
+  for (const std::string name : {"table", "lines", "parallel", "questions"}) {
+    EXPECT_EQ(mistake(name, fractions),
+              "a.yaml:2: data." + name +
+                  ".test_fraction and valid_fraction leave no training records; their sum is "
+                  "below 1");
+    EXPECT_EQ(mistake(name, fractions + "\ntest: t"), "no error") << "a split with a file";
+  }
+  EXPECT_EQ(mistake("lines", "unit: section\nheading: ''"),
+            "a.yaml:2: data.lines.heading is empty; unit: section needs a regular expression for "
+            "its headings");
+  EXPECT_EQ(mistake("table", "id: id\nlabel_map: [a]"),
+            "a.yaml:2: data.table.label_map is not a map; write {label: class, ...}");
+  EXPECT_EQ(mistake("table", "text: ''"),
+            "a.yaml:1: data.table.text is empty; name the column of the text");
+  EXPECT_EQ(mistake("parallel", "min_length: 3\nmax_length: 2"),
+            "a.yaml:2: data.parallel.max_length is 2, below min_length, 3; no pair would be left");
+  EXPECT_EQ(mistake("parallel", "target: ''"),
+            "a.yaml:1: data.parallel.target is empty; name the ending or the column");
+  EXPECT_EQ(mistake("wmt14", "max_ratio: 0.5"),
+            "a.yaml:1: data.wmt14.max_ratio is 0.5; it is 0, or at least 1");
+}
+
+TEST_F(Source, MakesNothingOfOptionsThatDoNotGoTogether) {
+  const Folder folder;
+  const auto options = parse_yaml("min_length: 50\nmax_length: 50", "options");
+  EXPECT_EQ(error_of([&] { make_data("listops", folder.file("made"), options, 1); }),
+            "options:2: listops.max_length is 50 and min_length is 50: no length lies between "
+            "them; both ends are excluded");
+  EXPECT_FALSE(std::filesystem::exists(folder.file("made")));
 }
 
 }  // namespace

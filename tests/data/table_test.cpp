@@ -61,6 +61,38 @@ TEST_F(TableData, NumbersAreValues) {
             "regression");
 }
 
+TEST_F(TableData, RowsWithoutWhatIsToBeLearntAreNamed) {
+  file("t.csv", "text,score,label\na b c,1.5,x\nd e f,,\n");
+  const auto mistake = [&](const std::string& columns) {
+    return message("{name: table, tokenizer: {train: words}, table: {train: t.csv, valid: t.csv, " +
+                   ("test: t.csv, empty: keep, " + columns + "}}"));
+  };
+  EXPECT_EQ(mistake("value: score"),
+            in("t.csv") + ":3: there is no value to learn; set empty: skip");
+  EXPECT_EQ(mistake("label: label"),
+            in("t.csv") + ":3: there is no label to learn; set empty: skip");
+}
+
+TEST_F(TableData, TextsAloneHaveNoObjectiveOfTheirOwn) {
+  file("t.csv", "text\na b\nc d\n");
+  const auto splits = load(
+      "{name: table, tokenizer: {train: words}, "
+      "table: {train: t.csv, valid: t.csv, test: t.csv, label: ''}}");
+  EXPECT_EQ(splits.classes, 0);
+  EXPECT_EQ(splits.train->targets(), 0);
+  EXPECT_TRUE(splits.train->get(1).targets.empty());
+  EXPECT_EQ(text_of(splits, splits.train->get(1).tokens), "c d");
+  std::string mistake;
+  try {
+    find_data_source("table").objective_for(parse_yaml("text: t\nlabel: ''", "a.yaml"));
+  } catch (const UserError& error) {
+    mistake = error.what();
+  }
+  EXPECT_EQ(mistake,
+            "a.yaml:2: data.table.label is empty; name the column of the class, or of a number "
+            "with value; to learn the texts themselves, set objective");
+}
+
 TEST_F(TableData, LongTextsAreCut) {
   file("t.csv", rows(30));
   const auto splits =

@@ -1,17 +1,9 @@
 #include <gtest/gtest.h>
 
-#include <set>
-
 #include "tests/data/published.h"
 
 namespace longbow {
 namespace {
-
-std::set<std::string> sources(const Dataset& data) {
-  std::set<std::string> all;
-  for (int64_t i = 0; i < data.size(); ++i) all.insert(text_of(data.get(i).tokens));
-  return all;
-}
 
 TEST(Tatoeba, KeepsTheTranslationsOfASentenceTogether) {
   const Folder folder;
@@ -24,9 +16,9 @@ TEST(Tatoeba, KeepsTheTranslationsOfASentenceTogether) {
   EXPECT_EQ(splits.train->size() + splits.valid->size() + splits.test->size(), 400);
   EXPECT_GT(splits.valid->size(), 0);
   EXPECT_GT(splits.test->size(), 0);
-  EXPECT_EQ(
-      sources(*splits.train).size() + sources(*splits.valid).size() + sources(*splits.test).size(),
-      200u);
+  EXPECT_EQ(texts_of(*splits.train).size() + texts_of(*splits.valid).size() +
+                texts_of(*splits.test).size(),
+            200u);
   EXPECT_EQ(text_of(splits.train->get(1).second), "\"Guten Tag");
 }
 
@@ -53,9 +45,9 @@ TEST(Tatoeba, HasThePublishedSentences) {
   if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not there";
   const auto german = load_published({.set = "tatoeba", .path = path.string()});
   EXPECT_EQ(german.train->size() + german.valid->size() + german.test->size(), 169813);
-  EXPECT_EQ(
-      sources(*german.train).size() + sources(*german.valid).size() + sources(*german.test).size(),
-      135534u);
+  EXPECT_EQ(texts_of(*german.train).size() + texts_of(*german.valid).size() +
+                texts_of(*german.test).size(),
+            135534u);
   const auto korean =
       load_published({.set = "tatoeba", .path = path.string(), .options = "{language: kor}"});
   EXPECT_EQ(korean.train->size() + korean.valid->size() + korean.test->size(), 3798);

@@ -1,5 +1,6 @@
 #include "longbow/data/encoding/text_data.h"
 
+#include <algorithm>
 #include <thread>
 
 #include "tests/data/text_folder.h"
@@ -69,6 +70,37 @@ TEST_F(TextData, WritersAtTheSameTimeMakeOneCache) {
   for (auto& thread : threads) thread.join();
   for (const auto& sum : sums) EXPECT_EQ(sum, sums[0]);
   EXPECT_EQ(caches(), 1);
+}
+
+// A record may be a book: few of them are held in memory.
+TEST_F(TextData, LongTextsAreWrittenBeforeAllOfThemAreRead) {
+  constexpr int64_t kRecords = 40, kTokens = 4096;
+  const auto record = [](size_t bytes) {
+    corpus::Record made;
+    made.texts = {std::string(bytes, 'x')};
+    made.label = "a";
+    made.file = std::make_shared<const std::string>("t");
+    return made;
+  };
+  const auto written_records = [&] {
+    for (const auto& draft : std::filesystem::directory_iterator(in("cache")))
+      if (const auto tokens = draft.path() / "train/tokens"; std::filesystem::exists(tokens))
+        return static_cast<int64_t>(std::filesystem::file_size(tokens)) / (4 * kTokens);
+    return kRecords;  // the tokenizer is being trained
+  };
+  int64_t most = 0;  // that were read and not yet written
+  TextCorpus texts = {.classes = {"a"}};
+  texts.train = [&](const corpus::RecordSink& sink) {
+    for (int64_t i = 0; i < kRecords; ++i) {
+      most = std::max(most, i - written_records());
+      sink(record(size_t{1} << 20));
+    }
+  };
+  texts.valid = texts.test = [&](const corpus::RecordSink& sink) { sink(record(8)); };
+  const auto splits = encode_corpus(
+      config("{name: table, max_tokens: 4096, tokenizer: {train: bytes}}"), Node::map(), texts);
+  EXPECT_EQ(splits.train->size(), kRecords);
+  EXPECT_LE(most, 17) << "16 MiB of text wait, and one record may be in the buffer of its file";
 }
 
 TEST_F(TextData, AnotherTokenizerInTheSamePlaceIsAnotherCache) {

@@ -27,14 +27,6 @@ TEST(Tsv, ReadsLinesThatEndInEitherWay) {
   }
 }
 
-TEST(Tsv, ReadsColumnsWithoutHeader) {
-  const std::string contents = "1\ta b\n";
-  auto rows = parse_columns(contents, "t.tsv");
-  ASSERT_EQ(rows.size(), 1);
-  EXPECT_EQ(rows[0].source, "1");
-  EXPECT_EQ(rows[0].line, 1);
-}
-
 TEST(Tsv, SaysWhichLineIsMalformed) {
   EXPECT_EQ(error(""), "t.tsv:1: the header is ''; expected Source<TAB>Target");
   EXPECT_EQ(error("Target\tSource\n"),

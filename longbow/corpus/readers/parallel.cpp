@@ -32,12 +32,7 @@ class PairFilter {
  public:
   PairFilter(const ParallelOptions& options, const RecordSink& sink)
       : options_(options), sink_(sink) {
-    require_option(
-        options.max_length == 0 || options.max_length >= options.min_length, "max_length",
-        fmt::format("is {}, below min_length, {}", options.max_length, options.min_length),
-        "no pair would be left");
-    require_option(options.max_ratio == 0 || options.max_ratio >= 1, "max_ratio",
-                   fmt::format("is {}", options.max_ratio), "it is 0, or at least 1");
+    check_parallel_options(options);
   }
 
   void add(Record&& record) {
@@ -89,6 +84,14 @@ int64_t count_lines(TextFile& file) {
 }
 
 }  // namespace
+
+void check_parallel_options(const ParallelOptions& options) {
+  require_option(options.max_length == 0 || options.max_length >= options.min_length, "max_length",
+                 fmt::format("is {}, below min_length, {}", options.max_length, options.min_length),
+                 "no pair would be left");
+  require_option(options.max_ratio == 0 || options.max_ratio >= 1, "max_ratio",
+                 fmt::format("is {}", options.max_ratio), "it is 0, or at least 1");
+}
 
 ReadCounts read_parallel(TextFile& first, TextFile& second, const ParallelOptions& options,
                          const RecordSink& sink) {

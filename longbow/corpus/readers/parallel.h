@@ -35,6 +35,9 @@ void fields(V& v, ParallelOptions& o) {
     at_least(0));
 }
 
+// OptionError for options that leave no pair.
+void check_parallel_options(const ParallelOptions& options);
+
 // Line i of one file and line i of the other are a pair. UserError with both counts when one file
 // has more lines; the pairs before that have been given.
 ReadCounts read_parallel(TextFile& first, TextFile& second, const ParallelOptions& options,

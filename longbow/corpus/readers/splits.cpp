@@ -13,11 +13,6 @@
 namespace longbow::corpus {
 namespace {
 
-void check(const SplitOptions& options) {
-  require_option(options.valid_fraction + options.test_fraction < 1, "test_fraction",
-                 "and valid_fraction leave no training records", "their sum is below 1");
-}
-
 uint64_t hash_of(const Record& record, SplitKey key) {
   if (key == SplitKey::id) return hash_name(record.id);
   if (key == SplitKey::group) return hash_name(record.group);
@@ -30,8 +25,13 @@ uint64_t hash_of(const Record& record, SplitKey key) {
 
 }  // namespace
 
+void check_split(const SplitOptions& options) {
+  require_option(options.valid_fraction + options.test_fraction < 1, "test_fraction",
+                 "and valid_fraction leave no training records", "their sum is below 1");
+}
+
 HashSplit::HashSplit(const SplitOptions& options, uint64_t seed) : options_(options), seed_(seed) {
-  check(options);
+  check_split(options);
 }
 
 Side HashSplit::side(const Record& record) const {
@@ -48,7 +48,7 @@ Side HashSplit::side(const Record& record) const {
 }
 
 OrderedSplit::OrderedSplit(const SplitOptions& options, int64_t total) {
-  check(options);
+  check_split(options);
   const auto before = [&](double fraction) {
     // 1 - 0.1 - 0.1 of a round number must be a round number.
     constexpr double kRounding = 1e-9;

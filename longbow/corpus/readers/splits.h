@@ -31,6 +31,9 @@ void fields(V& v, SplitOptions& o) {
     "sentence with several translations), the id, the group (title of an article)");
 }
 
+// OptionError when the fractions leave nothing for training.
+void check_split(const SplitOptions& options);
+
 // The side of a record is a function of the seed and its key: it depends neither on the order nor
 // on the number of records, and nothing is held in memory. The fractions are met on average.
 class HashSplit {

@@ -34,7 +34,7 @@ class TableReader {
  public:
   TableReader(TextFile& file, const TableOptions& options)
       : file_(file), options_(options), map_(label_map_of(options.label_map)) {
-    require_option(!options.text.empty(), "text", "is empty", "name the column of the text");
+    check_table_options(options);
     for (const auto* name :
          {&options.text, &options.second, &options.label, &options.value, &options.id})
       if (!name->empty()) wanted_.push_back(*name);
@@ -144,6 +144,11 @@ class TableReader {
 };
 
 }  // namespace
+
+void check_table_options(const TableOptions& options) {
+  require_option(!options.text.empty(), "text", "is empty", "name the column of the text");
+  (void)label_map_of(options.label_map);
+}
 
 ReadCounts read_table(TextFile& file, const TableOptions& options, const RecordSink& sink) {
   return TableReader(file, options).read(sink);

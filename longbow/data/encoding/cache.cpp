@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "longbow/core/error.h"
+#include "longbow/core/file_error.h"
 #include "longbow/core/folder.h"
 
 namespace longbow {
@@ -25,9 +26,40 @@ bool is_ours(const std::string& name) {
   return std::regex_match(name, form);
 }
 
+bool is_draft(const fs::path& folder) {
+  return folder.extension() == ".draft";
+}
+
+// The card is written last, so a folder without one is no entry.
+bool is_entry(const fs::path& folder) {
+  std::error_code unknown;
+  return !is_draft(folder) && fs::exists(folder / kCard, unknown);
+}
+
+// A name that no other program takes, on any machine.
+std::string draft_of(const std::string& folder) {
+  std::random_device random;
+  return folder + fmt::format(".{:08x}{:08x}.draft", random(), random());
+}
+
+void remove_draft(const fs::path& draft) {
+  std::error_code failure;
+  fs::remove_all(draft, failure);
+  if (failure) fail_at(draft.string(), "cannot be removed", failure.value());
+}
+
+// It is a draft first, so that nobody reads what is left of it meanwhile.
+void remove_entry(const std::string& folder) {
+  const auto draft = draft_of(folder);
+  std::error_code failure;
+  fs::rename(folder, draft, failure);
+  if (failure == std::errc::no_such_file_or_directory) return;  // another program was faster
+  if (failure) fail_at(folder, "cannot be removed", failure.value());
+  remove_draft(draft);
+}
+
 CachedData described(const fs::path& folder) {
-  CachedData entry = {.name = folder.filename().string(),
-                      .unfinished = folder.extension() == ".draft"};
+  CachedData entry = {.name = folder.filename().string(), .unfinished = !is_entry(folder)};
   std::error_code gone;  // another program may be removing it
   entry.used = fs::last_write_time(entry.unfinished ? folder : folder / kCard, gone);
   for (auto file = fs::recursive_directory_iterator(folder, gone);
@@ -39,22 +71,29 @@ CachedData described(const fs::path& folder) {
   return entry;
 }
 
+// Of several writers the first one counts; the others keep their drafts.
+void publish(const std::string& draft, const std::string& folder) {
+  std::error_code failure;
+  fs::rename(draft, folder, failure);
+  if (failure && !is_entry(folder)) {  // what is left of an entry is in the way
+    remove_entry(folder);
+    fs::rename(draft, folder, failure);
+  }
+  if (failure && !is_entry(folder))
+    throw UserError(Place{folder, 0}, "cannot be written", failure.message());
+}
+
 void build(const std::string& folder, const std::function<void(const std::string& draft)>& fill) {
-  std::random_device random;  // writers may be on several machines
-  const auto draft = folder + fmt::format(".{:08x}{:08x}.draft", random(), random());
+  const auto draft = draft_of(folder);
   make_folder(draft);
   try {
     fill(draft);
+    publish(draft, folder);
   } catch (...) {
     fs::remove_all(draft);
     throw;
   }
-  std::error_code failure;
-  fs::rename(draft, folder, failure);
-  if (!failure) return;
   fs::remove_all(draft);
-  if (!fs::exists(fs::path(folder) / kCard))
-    throw UserError(Place{folder, 0}, "cannot be written", failure.message());
 }
 
 void note_use(const std::string& folder) {
@@ -82,7 +121,7 @@ std::string cache_folder(const std::string& given) {
 std::string cached_folder(const std::string& cache, const std::string& name, const std::string& key,
                           const std::function<void(const std::string& draft)>& fill) {
   const auto folder = (fs::path(cache) / (name + "-" + key.substr(0, kKeyDigits))).string();
-  if (!fs::exists(fs::path(folder) / kCard)) build(folder, fill);
+  if (!is_entry(folder)) build(folder, fill);
   note_use(folder);
   return folder;
 }
@@ -101,7 +140,10 @@ void remove_cached_data(const std::string& folder, const std::string& name) {
   const auto path = fs::path(folder) / name;
   if (!is_ours(name) || !fs::is_directory(path))
     throw UserError("the cache has no entry '" + name + "'", "`longbow data cache` lists them");
-  fs::remove_all(path);
+  if (is_draft(path))
+    remove_draft(path);
+  else
+    remove_entry(path.string());
 }
 
 }  // namespace longbow

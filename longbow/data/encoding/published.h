@@ -12,6 +12,10 @@ namespace longbow {
 // The path of `name` in the folder, or of one that is packed: name.xz, name.gz.
 std::optional<std::string> find_packed_or_plain(const std::string& folder, const std::string& name);
 
+// Whether the path is that of `name` in the folder, in any packing and however it is spelt.
+bool is_packed_or_plain(const std::string& path, const std::string& folder,
+                        const std::string& name);
+
 // The first of these names that the folder has. Where it has none, a UserError says how to learn
 // what the data set `set` needs.
 std::string published_file(const std::string& set, const std::string& folder,

@@ -3,7 +3,8 @@
 namespace longbow {
 namespace {
 
-constexpr size_t kTexts = 512, kWaiting = 8;  // texts of a batch, and batches read ahead
+// A batch is so many texts, or so many bytes of them; kWaiting of them are read ahead.
+constexpr size_t kTexts = 512, kBytes = size_t{1} << 20, kWaiting = 8;
 
 }  // namespace
 
@@ -21,11 +22,17 @@ PulledTexts::~PulledTexts() {
 
 void PulledTexts::run(const TextCorpus::Read& read, const std::vector<size_t>& which) {
   std::vector<std::string> texts;
+  size_t bytes = 0;
   try {
     read([&](corpus::Record&& record) {
-      for (const auto i : which)
-        if (i < record.texts.size()) texts.push_back(std::move(record.texts[i]));
-      if (texts.size() >= kTexts) push(std::exchange(texts, {}));
+      for (const auto i : which) {
+        if (i >= record.texts.size()) continue;
+        bytes += record.texts[i].size();
+        texts.push_back(std::move(record.texts[i]));
+      }
+      if (texts.size() < kTexts && bytes < kBytes) return;
+      push(std::exchange(texts, {}));
+      bytes = 0;
     });
     push(std::move(texts));
   } catch (const Ended&) {

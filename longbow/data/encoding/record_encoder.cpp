@@ -5,6 +5,14 @@
 #include "longbow/core/error.h"
 
 namespace longbow {
+namespace {
+
+// Rows without what is to be learnt are given where `empty` is `keep`.
+[[noreturn]] void fail_empty(const corpus::Record& record, const std::string& what) {
+  throw UserError(record.place(), "there is no " + what + " to learn", "set empty: skip");
+}
+
+}  // namespace
 
 RecordEncoder::RecordEncoder(const TextCorpus& corpus, EncoderParts parts)
     : role_(corpus.role),
@@ -19,6 +27,8 @@ RecordEncoder::RecordEncoder(const TextCorpus& corpus, EncoderParts parts)
 
 SampleKind RecordEncoder::kind() const {
   switch (role_) {
+    case TextRole::texts:
+      return {.targets = 0, .has_second = pairs_};
     case TextRole::classes:
       return {.targets = 1, .has_second = pairs_};
     case TextRole::value:
@@ -49,10 +59,16 @@ void RecordEncoder::keep_first(std::vector<int32_t>& ids, bool& cut) const {
 }
 
 int32_t RecordEncoder::class_of(const corpus::Record& record) const {
+  if (record.label.empty()) fail_empty(record, "label");
   if (const auto found = classes_.find(record.label); found != classes_.end()) return found->second;
   throw UserError(record.place(),
                   "label " + quote(record.label) + " does not occur in the training split",
                   suggest(record.label, parts_.labels));
+}
+
+float RecordEncoder::value_of(const corpus::Record& record) const {
+  if (!record.value) fail_empty(record, "value");
+  return static_cast<float>(*record.value);
 }
 
 // The tokens that the first answer touches. A question without an answer has no target.
@@ -90,12 +106,14 @@ std::optional<Sample> RecordEncoder::sample(const corpus::Record& record, bool& 
   if (has_second && sample.second.empty() && role_ != TextRole::translation)
     sample.second.push_back(stand_in_);
   if (role_ == TextRole::translation) {
-    if (parts_.max_tokens > 0 && std::ssize(sample.second) == parts_.max_tokens)
+    if (parts_.max_tokens > 0 && std::ssize(sample.second) == parts_.max_tokens) {
       sample.second.pop_back();
+      cut = true;
+    }
     sample.second.push_back(static_cast<int32_t>(parts_.end));
   }
   if (role_ == TextRole::classes) sample.targets = {class_of(record)};
-  if (role_ == TextRole::value) sample.values = {static_cast<float>(record.value.value())};
+  if (role_ == TextRole::value) sample.values = {value_of(record)};
   if (role_ == TextRole::questions && !find_answer(record, sample)) return {};
   return sample;
 }

@@ -30,6 +30,7 @@ class RecordEncoder {
   std::string_view readable(std::string_view text) const;
   void keep_first(std::vector<int32_t>& ids, bool& cut) const;
   int32_t class_of(const corpus::Record& record) const;
+  float value_of(const corpus::Record& record) const;
   bool find_answer(const corpus::Record& record, Sample& sample) const;
 
   TextRole role_;

@@ -5,12 +5,13 @@
 
 namespace longbow {
 
-// One class or one number for a text, or for two. A `value` column makes it a number.
+// One class or one number for a text, or for two. A `value` column makes it a number; without
+// `label` too, the texts are alone.
 TextCorpus table_corpus(const TextFiles& files, const corpus::TableOptions& columns,
                         const corpus::SplitOptions& fractions, uint64_t seed,
                         const corpus::TextOptions& text = {});
 
-// What such a corpus is for: classification, pairs or regression.
+// What such a corpus is for: classification, pairs or regression. OptionError for texts alone.
 std::string table_objective(const corpus::TableOptions& columns);
 
 }  // namespace longbow

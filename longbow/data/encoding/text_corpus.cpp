@@ -4,6 +4,7 @@
 
 #include "longbow/core/error.h"
 #include "longbow/corpus/files/text_files.h"
+#include "longbow/data/encoding/published.h"
 
 namespace longbow {
 
@@ -30,16 +31,21 @@ Sides by_order(const corpus::SplitOptions& fractions, const TextCorpus::Read& re
   };
 }
 
+// Those of the splits that have no file.
+corpus::SplitOptions needed(const TextFiles& files, corpus::SplitOptions fractions) {
+  if (!files.valid.empty()) fractions.valid_fraction = 0;
+  if (!files.test.empty()) fractions.test_fraction = 0;
+  return fractions;
+}
+
 }  // namespace
 
-void read_from(TextCorpus& corpus, const TextFiles& files, const corpus::SplitOptions& fractions,
-               Parting parting, uint64_t seed, const ReadFile& read) {
+void divide(TextCorpus& corpus, const TextFiles& files, const corpus::SplitOptions& fractions,
+            Parting parting, uint64_t seed, const ReadFile& read) {
   const auto whole = [read](const std::string& file) -> TextCorpus::Read {
     return [=](const corpus::RecordSink& sink) { read(file, sink); };
   };
-  auto own = fractions;
-  if (!files.valid.empty()) own.valid_fraction = 0;
-  if (!files.test.empty()) own.test_fraction = 0;
+  const auto own = needed(files, fractions);
   const auto sides =
       parting == Parting::hash ? by_hash(own, seed) : by_order(own, whole(files.train));
   const auto part = [=](corpus::Side side) -> TextCorpus::Read {
@@ -54,15 +60,20 @@ void read_from(TextCorpus& corpus, const TextFiles& files, const corpus::SplitOp
   corpus.train = undivided ? whole(files.train) : part(corpus::Side::train);
   corpus.valid = files.valid.empty() ? part(corpus::Side::valid) : whole(files.valid);
   corpus.test = files.test.empty() ? part(corpus::Side::test) : whole(files.test);
+}
+
+void read_from(TextCorpus& corpus, const TextFiles& files, const corpus::SplitOptions& fractions,
+               Parting parting, uint64_t seed, const ReadFile& read) {
+  divide(corpus, files, fractions, parting, seed, read);
   for (const auto& file : {files.train, files.valid, files.test}) {
     if (file.empty()) continue;
-    if (std::filesystem::is_directory(file)) {
-      const auto all = corpus::text_files(file);
-      corpus.files.insert(corpus.files.end(), all.begin(), all.end());
-    } else {
-      corpus.files.push_back(file);
-    }
+    const auto all = corpus::text_files(file);
+    corpus.files.insert(corpus.files.end(), all.begin(), all.end());
   }
+}
+
+void check_fractions(const TextFiles& files, const corpus::SplitOptions& fractions) {
+  corpus::check_split(needed(files, fractions));
 }
 
 TextFiles files_in(const std::string& folder, const TextFiles& names) {
@@ -78,10 +89,8 @@ Node folder_of(const std::filesystem::path& file) {
 }
 
 std::string packed_or_plain(const std::string& folder, const std::string& name) {
-  const auto path = std::filesystem::path(folder) / name;
-  for (const auto* ending : {"", ".xz", ".gz"})
-    if (std::filesystem::exists(path.string() + ending)) return path.string() + ending;
-  throw UserError(Place{path.string(), 0}, "no such file",
+  if (auto found = find_packed_or_plain(folder, name)) return *found;
+  throw UserError(Place{(std::filesystem::path(folder) / name).string(), 0}, "no such file",
                   "nor " + name + ".xz or " + name + ".gz");
 }
 

@@ -13,9 +13,9 @@
 
 namespace longbow {
 
-// What is made of a record: one class or some numbers for its text or its two texts, a piece of
-// running text, a translation, or the place of an answer.
-enum class TextRole { classes, value, language, translation, questions };
+// What is made of a record: its text or its two texts alone, with one class or with a number, a
+// piece of running text, a translation, or the place of an answer.
+enum class TextRole { texts, classes, value, language, translation, questions };
 
 struct TextCorpus {
   // Gives every record of a split; may be called again.
@@ -41,9 +41,14 @@ constexpr std::array<std::string_view, 2> names_of(Parting) {
   return {"hash", "order"};
 }
 using ReadFile = std::function<void(const std::string& path, const corpus::RecordSink&)>;
-// Sets the three ways to read, and the files.
+// Sets the three ways to read.
+void divide(TextCorpus& corpus, const TextFiles& files, const corpus::SplitOptions& fractions,
+            Parting parting, uint64_t seed, const ReadFile& read);
+// The same, and the files: of one that is a folder all texts below it.
 void read_from(TextCorpus& corpus, const TextFiles& files, const corpus::SplitOptions& fractions,
                Parting parting, uint64_t seed, const ReadFile& read);
+// OptionError where the fractions, those of splits without a file, leave no training records.
+void check_fractions(const TextFiles& files, const corpus::SplitOptions& fractions);
 
 // The folder of a file, for data.path.
 Node folder_of(const std::filesystem::path& file);

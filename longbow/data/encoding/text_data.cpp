@@ -14,6 +14,7 @@
 #include "longbow/data/encoding/cache.h"
 #include "longbow/data/encoding/pulled_texts.h"
 #include "longbow/data/encoding/record_encoder.h"
+#include "longbow/data/samples/stored_file.h"
 #include "longbow/text/formats/read_tokenizer.h"
 #include "longbow/text/formats/tokenizer_json.h"
 #include "longbow/text/trainers/train_tokenizer.h"
@@ -23,14 +24,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kVersion = 1;  // of what is made of a record
+constexpr int64_t kVersion = 2;  // of what is made of a record
 constexpr const char* kSplits[] = {"train", "valid", "test"};
+constexpr const char *kTokenizer = "tokenizer.json", *kTargetTokenizer = "target_tokenizer.json";
+// Records that are encoded together: so many of them, or so many bytes of text.
+constexpr size_t kRecords = 4096, kBytes = size_t{1} << 24;
 
 // cache.json
 struct CacheCard {
   std::vector<std::string> labels = {};
   int64_t truncated = 0, dropped = 0;
-  Node checksums = Node::map();  // of the samples of each split
+  Node checksums = Node::map();   // of the samples of each split
+  Node tokenizers = Node::map();  // by the name of their file
 };
 template <class V>
 void fields(V& v, CacheCard& c) {
@@ -38,6 +43,7 @@ void fields(V& v, CacheCard& c) {
   v("truncated", c.truncated, "samples that data.max_tokens has cut", at_least(0));
   v("dropped", c.dropped, "questions whose answer was cut off", at_least(0));
   v("checksums", c.checksums, "SHA-256 of the samples of each split");
+  v("tokenizers", c.tokenizers, "SHA-256 of the file of each tokenizer");
 }
 
 // Tokens that begin and end a text, under the names of the usual tokenizers.
@@ -86,7 +92,7 @@ class CachedCorpus {
                                      {"name", Node::string(data_.name)},
                                      {"options", options},
                                      {"tokenizer", tokenizer},
-                                     {"max_tokens", Node::integer(data_.max_tokens)},
+                                     {"max_tokens", Node::integer(most_tokens())},
                                      {"seed", Node::integer(static_cast<int64_t>(data_.seed))},
                                      {"files", files}}),
                           0));
@@ -95,15 +101,14 @@ class CachedCorpus {
   void fill(const std::string& draft) {
     const auto first = corpus_.shared ? std::vector<size_t>{0, 1} : std::vector<size_t>{0};
     EncoderParts parts = {.codec = codec_for(first),
-                          .max_tokens = data_.max_tokens,
-                          .max_bytes = cuts_bytes() ? data_.max_tokens : 0};
+                          .max_tokens = most_tokens(),
+                          .max_bytes = is_bytes(data_.tokenizer) ? most_tokens() : 0};
     if (!corpus_.shared) parts.second = codec_for({1});
     set_ends(parts);
     CacheCard card = {.labels = labels()};
     parts.labels = card.labels;
-    write_file(in(draft, "tokenizer.json"), tokenizer_json(parts.codec->tokenizer()));
-    if (parts.second)
-      write_file(in(draft, "target_tokenizer.json"), tokenizer_json(parts.second->tokenizer()));
+    keep_tokenizer(draft, kTokenizer, *parts.codec, card);
+    if (parts.second) keep_tokenizer(draft, kTargetTokenizer, *parts.second, card);
     const RecordEncoder encoder(corpus_, parts);
     const TextCorpus::Read* reads[] = {&corpus_.train, &corpus_.valid, &corpus_.test};
     for (size_t i = 0; i < std::size(kSplits); ++i) {
@@ -119,9 +124,14 @@ class CachedCorpus {
     write_file(in(draft, "cache.json"), to_json(written(card), 2) + "\n");
   }
 
-  // A running text is not cut.
-  bool cuts_bytes() const {
-    return is_bytes(data_.tokenizer) && corpus_.role != TextRole::language;
+  // Of each text, 0 = any. A running text is in windows and is not cut.
+  int64_t most_tokens() const { return corpus_.role == TextRole::language ? 0 : data_.max_tokens; }
+
+  static void keep_tokenizer(const std::string& draft, const char* name, const TextCodec& codec,
+                             CacheCard& card) {
+    const auto text = tokenizer_json(codec.tokenizer());
+    write_file(in(draft, name), text);
+    card.tokenizers[name] = Node::string(sha256(text));
   }
 
   std::shared_ptr<const TextCodec> codec_for(const std::vector<size_t>& which) const {
@@ -170,10 +180,15 @@ class CachedCorpus {
       work.reached(records += std::ssize(samples));
     };
     std::vector<corpus::Record> waiting;
-    const auto flush = [&] { put(encode_all(encoder, std::exchange(waiting, {}))); };
+    size_t bytes = 0;  // of the texts that wait
+    const auto flush = [&] {
+      put(encode_all(encoder, std::exchange(waiting, {})));
+      bytes = 0;
+    };
     read([&](corpus::Record&& record) {
+      for (const auto& text : record.texts) bytes += text.size();
       waiting.push_back(std::move(record));
-      if (waiting.size() >= 4096) flush();
+      if (waiting.size() >= kRecords || bytes >= kBytes) flush();
     });
     flush();
     writer.finish();
@@ -199,16 +214,18 @@ class CachedCorpus {
                                               : open_samples(folder);
   }
 
+  std::shared_ptr<const TextCodec> codec_in(const char* name, const CacheCard& card) const {
+    const auto path = in(folder_, name);
+    const auto text = read_file(stored_path(path));
+    const auto* sum = card.tokenizers.find(name);
+    if (!sum || sum->text != sha256(text)) fail_stored(path, "not what was written");
+    return std::make_shared<TextCodec>(parse_tokenizer_json(text, path));
+  }
+
   Splits opened() const {
-    const auto file = in(folder_, "cache.json");
-    const auto card = read<CacheCard>(parse_json(read_file(file), file));
-    const auto codec_in = [&](const std::string& name) -> std::shared_ptr<const TextCodec> {
-      const auto path = in(folder_, name);
-      if (!fs::exists(path)) return {};
-      return std::make_shared<TextCodec>(parse_tokenizer_json(read_file(path), path));
-    };
-    Splits splits = {.codec = codec_in("tokenizer.json"),
-                     .second_codec = codec_in("target_tokenizer.json")};
+    const auto card = read_card<CacheCard>(in(folder_, "cache.json"));
+    Splits splits = {.codec = codec_in(kTokenizer, card)};
+    if (!corpus_.shared) splits.second_codec = codec_in(kTargetTokenizer, card);
     splits.vocabulary = splits.codec->vocabulary();
     splits.symbols = splits.codec->symbols();
     splits.labels = card.labels;
@@ -281,6 +298,8 @@ class CachedCorpus {
 }  // namespace
 
 Splits encode_corpus(const DataConfig& data, const Node& options, const TextCorpus& corpus) {
+  if (corpus.role == TextRole::language)
+    refuse_cut(data, corpus.windows.length, "lower data." + data.name + ".length instead");
   return CachedCorpus(data, options, corpus).load();
 }
 

@@ -10,16 +10,18 @@ namespace longbow {
 // and data.max_tokens they decide what is in the cache.
 Splits encode_corpus(const DataConfig& data, const Node& options, const TextCorpus& corpus);
 
-// The row of a data set of texts: `corpus` says what its files hold.
+// The row of a data set of texts: `corpus` says what its files hold; `check` is that of
+// data_source().
 template <class Config>
 DataSource text_source(DataSource row,
-                       std::function<TextCorpus(const DataConfig&, const Config& options)> corpus) {
+                       std::function<TextCorpus(const DataConfig&, const Config& options)> corpus,
+                       CheckOptions<Config> check = nullptr) {
   return data_source<Config>(
       std::move(row),
       [corpus](const DataConfig& data, const Config& options) {
         return encode_corpus(data, written(options), corpus(data, options));
       },
-      nullptr);
+      nullptr, check);
 }
 
 }  // namespace longbow

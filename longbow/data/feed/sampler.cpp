@@ -9,6 +9,7 @@
 #include <numeric>
 #include <utility>
 
+#include "longbow/core/option_error.h"
 #include "longbow/core/seed.h"
 
 namespace longbow {
@@ -19,9 +20,10 @@ int64_t padded(int64_t length, const SamplerConfig& config) {
     return std::max<int64_t>(1, (length + config.bucket - 1) / config.bucket) * config.bucket;
   auto end = std::ranges::lower_bound(config.lengths, length);
   if (end == config.lengths.end())
-    throw UserError(fmt::format("lengths: a sample has {} tokens, but the last padded length is {}",
-                                length, config.lengths.back()),
-                    "add a longer one, or cut the samples with max_tokens");
+    throw OptionError(
+        "lengths",
+        fmt::format("ends at {}, but a sample has {} tokens", config.lengths.back(), length),
+        "add a longer one, or cut the samples with data.max_tokens");
   return *end;
 }
 
@@ -35,6 +37,11 @@ void permute(std::vector<T>& items, Stream& stream) {
 
 }  // namespace
 
+void check_padded_lengths(const SamplerConfig& config) {
+  require_option(std::ranges::is_sorted(config.lengths, std::less_equal<>{}), "lengths",
+                 "does not rise", "write them from the shortest to the longest, each once");
+}
+
 int64_t samples_per_batch(const SamplerConfig& config, int64_t length) {
   if (config.batch_tokens == 0) return config.batch_size;
   return std::max<int64_t>(1, config.batch_tokens / length);
@@ -42,10 +49,11 @@ int64_t samples_per_batch(const SamplerConfig& config, int64_t length) {
 
 Sampler::Sampler(const std::vector<int64_t>& lengths, SamplerConfig config, uint64_t seed)
     : config_(std::move(config)), seed_(seed) {
-  if (!std::ranges::is_sorted(config_.lengths, std::less_equal<>{}))
-    throw UserError("lengths: the padded lengths must rise");
   std::map<int64_t, int64_t> counts;  // samples by padded length
-  for (auto length : lengths) ++counts[padded_.emplace_back(padded(length, config_))];
+  check_options(config_.places, "train", [&] {
+    check_padded_lengths(config_);
+    for (auto length : lengths) ++counts[padded_.emplace_back(padded(length, config_))];
+  });
   if (config_.carry) {
     if (config_.batch_tokens > 0)
       throw UserError("carry: rows that go on need the same number of them in every batch",

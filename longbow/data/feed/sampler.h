@@ -15,6 +15,7 @@ struct SamplerConfig {
   bool shuffle = true;
   bool drop_last = false;
   bool carry = false;
+  Node places = {};  // what it was read from: where mistakes are that the samples show
 };
 template <class V>
 void fields(V& v, SamplerConfig& c) {
@@ -33,6 +34,9 @@ void fields(V& v, SamplerConfig& c) {
     "it has read of a row, up to model.max_length tokens; the order is that of the text");
 }
 
+// OptionError `lengths` where they do not rise.
+void check_padded_lengths(const SamplerConfig& config);
+
 // Of samples that are padded to `length` tokens.
 int64_t samples_per_batch(const SamplerConfig& config, int64_t length);
 
@@ -50,6 +54,7 @@ struct Plan {
 
 class Sampler {
  public:
+  // OptionError `lengths` for a sample that is longer than all of them.
   Sampler(const std::vector<int64_t>& lengths, SamplerConfig config, uint64_t seed);
   Plan next();  // never ends: after an epoch comes the next
   int64_t batches_per_epoch() const { return batches_per_epoch_; }

@@ -102,10 +102,13 @@ Splits load_generated(const std::string& dir, const std::string& name,
   return splits;
 }
 
+void check_length_min(int64_t least, int64_t most) {
+  require_option(least <= most, "length_min", fmt::format("is {}, above length, {}", least, most),
+                 "lower it, or raise length");
+}
+
 int64_t drawn_length(int64_t least, int64_t most, Stream& stream) {
   if (least == 0) return most;
-  if (least > most)
-    throw UserError(fmt::format("length_min {} is more than length {}", least, most));
   return least + stream.below(most - least + 1);
 }
 

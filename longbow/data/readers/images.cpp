@@ -70,7 +70,7 @@ Splits image_splits(const DataConfig& config, std::shared_ptr<const GreyImages> 
   set_splits(splits, part(0, kept), part(kept, held),
              test ? std::make_shared<ImageDataset>(test, order_of(test->count(), ImageOrder::file))
                   : part(kept + held, tested));
-  refuse_cut(config, splits, "an image is read as a whole; leave max_tokens out");
+  refuse_cut(config, splits.max_length, "an image is read as a whole; leave max_tokens out");
   return splits;
 }
 

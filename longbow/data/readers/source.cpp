@@ -18,6 +18,10 @@ const DataSource& find_data_source(const std::string& name, const Place& place,
                   suggest(name, known));
 }
 
+std::string objective_of(const DataSource& source, const Node& options) {
+  return source.objective_for ? source.objective_for(options) : source.objective;
+}
+
 Splits load_data(const DataConfig& config) {
   return find_data_source(config.name).load(config);
 }
@@ -30,11 +34,14 @@ void make_data(const std::string& name, const std::string& dir, const Node& opti
   source.make(dir, options, seed);
 }
 
-void refuse_cut(const DataConfig& config, const Splits& splits, const std::string& hint) {
-  if (config.max_tokens > 0 && splits.max_length > config.max_tokens)
-    throw UserError(fmt::format("max_tokens {} would cut {} samples of up to {} tokens",
-                                config.max_tokens, config.name, splits.max_length),
-                    hint);
+void refuse_cut(const DataConfig& config, int64_t longest, const std::string& hint) {
+  const auto most = config.max_tokens;
+  check_options(config.places, "data", [&] {
+    require_option(most == 0 || longest <= most, "max_tokens",
+                   fmt::format("is {}, which would cut {} samples of up to {} tokens", most,
+                               config.name, longest),
+                   hint);
+  });
 }
 
 void drop_other_sets(Node& data) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "longbow/core/fields.h"
+#include "longbow/core/option_error.h"
 #include "longbow/data/readers/tokenizer_config.h"
 #include "longbow/data/samples/baseline.h"
 #include "longbow/data/samples/dataset.h"
@@ -21,6 +22,7 @@ struct DataConfig {
   TokenizerConfig tokenizer = {};
   std::string cache = {};
   Node options = Node::map();  // of the data set, as its row reads them
+  Node places = {};            // all this as it was read: where mistakes are that the data shows
 };
 template <class V>
 void fields(V& v, DataConfig& c) {
@@ -31,8 +33,8 @@ void fields(V& v, DataConfig& c) {
   v("seed", c.seed, "of data that is generated in memory, and of splits that have no file",
     at_least(0));
   v("max_tokens", c.max_tokens,
-    "longer samples are cut on the right, or refused where a cut would change their answers; "
-    "0 = never",
+    "longer samples are cut on the right; refused where a cut would change their answers, and for "
+    "running text, which has `length`; 0 = never",
     at_least(0));
   v("tokenizer", c.tokenizer, "how texts become tokens, where samples are texts");
   v("cache", c.cache,
@@ -86,22 +88,43 @@ const std::vector<DataSource>& data_sources();
 // UserError with the nearest names when there is none.
 const DataSource& find_data_source(const std::string& name, const Place& place = {},
                                    const char* called = "data set");
+// What samples with these options, as they are written in a config, are made for.
+std::string objective_of(const DataSource& source, const Node& options);
+
+// What no single field of a data set's options can tell: throws an OptionError. Null where all
+// combinations are a data set.
+template <class Config>
+using CheckOptions = std::function<void(const Config&)>;
+
+// Reads options strictly and checks them; messages name file and line, and `owner`.
+template <class Config>
+Config read_options(const Node& options, const std::string& owner,
+                    const CheckOptions<Config>& check) {
+  const auto config = read<Config>(options, owner);
+  if (check) check_options(options, owner, [&] { check(config); });
+  return config;
+}
 
 // The row with what follows from the fields of its options. `make` is null for data that exists
 // already.
 template <class Config>
 DataSource data_source(
     DataSource row, std::function<Splits(const DataConfig&, const Config& options)> load,
-    std::function<void(const std::string& dir, const Config& options, uint64_t seed)> make) {
+    std::function<void(const std::string& dir, const Config& options, uint64_t seed)> make,
+    CheckOptions<Config> check = nullptr) {
   const auto owner = "data." + row.name;
   row.options = describe<Config>();
-  row.resolve = [=](const Node& options) { return written(read<Config>(options, owner)); };
+  row.resolve = [=](const Node& options) {
+    return written(read_options<Config>(options, owner, check));
+  };
   row.load = [=](const DataConfig& config) {
-    return load(config, read<Config>(config.options, owner));
+    return load(config, read_options<Config>(config.options, owner, check));
   };
   if (make)
-    row.make = [=](const std::string& dir, const Node& options, uint64_t seed) {
-      make(dir, read<Config>(options), seed);
+    row.make = [=, name = row.name](const std::string& dir, const Node& options, uint64_t seed) {
+      const auto config = read<Config>(options);
+      if (check) check_options(options, name, [&] { check(config); });
+      make(dir, config, seed);
     };
   return row;
 }
@@ -110,8 +133,9 @@ Splits load_data(const DataConfig& config);
 // Writes the files and manifest.json; `options` are those of the data set, read strictly.
 void make_data(const std::string& name, const std::string& dir, const Node& options, uint64_t seed);
 
-// UserError when max_tokens would cut samples that must stay whole; `hint` says what to do.
-void refuse_cut(const DataConfig& config, const Splits& splits, const std::string& hint);
+// OptionError, of `data`, when max_tokens would cut samples that must stay whole, of which the
+// longest has so many tokens; `hint` says what to do.
+void refuse_cut(const DataConfig& config, int64_t longest, const std::string& hint);
 
 // Older versions wrote the options of every data set into the config.yaml of a run: drops those
 // that are not of its own from such a `data` part, and leaves any other as it is.

@@ -39,13 +39,6 @@ TsvRow parse_row(const Line& line, const Place& place) {
   return {line.text.substr(0, tab), target, place.line};
 }
 
-std::vector<TsvRow> parse_rows(std::string_view rest, const std::string& path, int line) {
-  std::vector<TsvRow> rows;
-  for (; !rest.empty(); ++line) rows.push_back(parse_row(take_line(rest), {path, line}));
-  if (rows.empty()) throw UserError(Place{path, line}, "no samples", "the file seems cut off here");
-  return rows;
-}
-
 }  // namespace
 
 std::vector<TsvRow> parse_table(const std::string& contents, const std::string& path) {
@@ -54,11 +47,11 @@ std::vector<TsvRow> parse_table(const std::string& contents, const std::string& 
   if (header.text != kHeader)
     throw UserError(Place{path, 1}, fmt::format("the header is {}", excerpt(header.text)),
                     "expected Source<TAB>Target");
-  return parse_rows(rest, path, 2);
-}
-
-std::vector<TsvRow> parse_columns(const std::string& contents, const std::string& path) {
-  return parse_rows(contents, path, 1);
+  std::vector<TsvRow> rows;
+  int line = 2;
+  for (; !rest.empty(); ++line) rows.push_back(parse_row(take_line(rest), {path, line}));
+  if (rows.empty()) throw UserError(Place{path, line}, "no samples", "the file seems cut off here");
+  return rows;
 }
 
 std::vector<int32_t> parse_ids(std::string_view text, const Place& place) {

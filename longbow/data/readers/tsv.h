@@ -16,9 +16,8 @@ struct TsvRow {
 };
 
 // Lines may end in LF or CRLF. A wrong header, a line without exactly two columns and a file
-// without samples are UserErrors. Use parse_columns for files without a header.
+// without samples are UserErrors.
 std::vector<TsvRow> parse_table(const std::string& contents, const std::string& path);
-std::vector<TsvRow> parse_columns(const std::string& contents, const std::string& path);
 
 // Whole numbers with one blank between them; anything else is a UserError at `place`.
 std::vector<int32_t> parse_ids(std::string_view text, const Place& place);

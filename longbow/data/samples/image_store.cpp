@@ -6,13 +6,12 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include "longbow/core/error.h"
 #include "longbow/core/fields.h"
 #include "longbow/core/file.h"
 #include "longbow/core/file_error.h"
 #include "longbow/core/folder.h"
 #include "longbow/core/mapped_file.h"
-#include "longbow/core/sha256.h"
+#include "longbow/data/samples/stored_file.h"
 
 namespace longbow {
 namespace {
@@ -39,27 +38,20 @@ std::string in(const std::string& folder, const char* name) {
   return (std::filesystem::path(folder) / name).string();
 }
 
-std::string checksum_of(const MappedFile& file) {
-  Sha256 sum;
-  sum.add(file.bytes());
-  return sum.hex();
-}
-
 class StoredImages final : public Dataset {
  public:
   explicit StoredImages(const std::string& folder)
-      : card_(read<ImageCard>(
-            parse_json(read_file(in(folder, "images.json")), in(folder, "images.json")))),
-        pixels_(in(folder, "pixels")),
-        labels_(in(folder, "labels")) {
+      : card_(read_card<ImageCard>(in(folder, "images.json"))),
+        pixels_(stored_path(in(folder, "pixels"))),
+        labels_(stored_path(in(folder, "labels"))) {
     const auto images = static_cast<size_t>(card_.images);
     if (card_.version != kVersion)
-      fail(folder, "images.json", fmt::format("format {}", card_.version));
+      fail_stored(in(folder, "images.json"), fmt::format("format {}", card_.version));
     if (pixels_.bytes().size() != images * static_cast<size_t>(length(0)) ||
         checksum_of(pixels_) != card_.pixels)
-      fail(folder, "pixels", "not what was written");
+      fail_stored(in(folder, "pixels"), "not what was written");
     if (labels_.bytes().size() != images || checksum_of(labels_) != card_.labels)
-      fail(folder, "labels", "not what was written");
+      fail_stored(in(folder, "labels"), "not what was written");
   }
   int64_t size() const override { return card_.images; }
   int64_t length(int64_t) const override { return card_.height * card_.width; }
@@ -74,10 +66,6 @@ class StoredImages final : public Dataset {
   }
 
  private:
-  [[noreturn]] static void fail(const std::string& folder, const char* name,
-                                const std::string& what) {
-    throw UserError(Place{in(folder, name), 0}, what, "remove its folder: it is made again");
-  }
   ImageCard card_;
   MappedFile pixels_, labels_;
 };

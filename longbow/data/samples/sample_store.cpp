@@ -6,26 +6,25 @@
 #include <cerrno>
 #include <filesystem>
 
-#include "longbow/core/error.h"
 #include "longbow/core/fields.h"
 #include "longbow/core/file.h"
 #include "longbow/core/file_error.h"
 #include "longbow/core/folder.h"
 #include "longbow/core/mapped_file.h"
-#include "longbow/core/sha256.h"
+#include "longbow/data/samples/stored_file.h"
 
 namespace longbow {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kVersion = 1;
+constexpr int64_t kVersion = 2;
 constexpr const char* kLists[] = {"tokens",      "token_ends", "second",
                                   "second_ends", "targets",    "values"};
 
 // samples.json
 struct StoreCard {
-  int64_t version = kVersion, samples = 0, longest = 0, targets = 0, values = 0;
+  int64_t version = kVersion, samples = 0, targets = 0, values = 0;
   bool has_second = false;
   Node checksums = Node::map();
 };
@@ -33,7 +32,6 @@ template <class V>
 void fields(V& v, StoreCard& c) {
   v("version", c.version, "of this format", at_least(0));
   v("samples", c.samples, "how many there are", at_least(0));
-  v("longest", c.longest, "tokens of the longest sequence", at_least(0));
   v("targets", c.targets, "of a sample", range(0, 1e6));
   v("values", c.values, "of a sample", range(0, 1e6));
   v("has_second", c.has_second, "whether samples are pairs");
@@ -44,23 +42,12 @@ std::string in(const std::string& folder, const char* name) {
   return (fs::path(folder) / name).string();
 }
 
-[[noreturn]] void fail_store(const std::string& path, const std::string& what) {
-  throw UserError(Place{path, 0}, what, "remove its folder: it is made again");
-}
-
-std::string checksum_of(const MappedFile& file) {
-  Sha256 sum;
-  sum.add(file.bytes());
-  return sum.hex();
-}
-
 class StoredSamples final : public Dataset {
  public:
   explicit StoredSamples(const std::string& folder)
-      : card_(read<StoreCard>(
-            parse_json(read_file(in(folder, "samples.json")), in(folder, "samples.json")))) {
+      : card_(read_card<StoreCard>(in(folder, "samples.json"))) {
     if (card_.version != kVersion)
-      fail_store(in(folder, "samples.json"), fmt::format("format {}", card_.version));
+      fail_stored(in(folder, "samples.json"), fmt::format("format {}", card_.version));
     for (size_t i = 0; i < std::size(kLists); ++i) lists_[i] = checked(folder, kLists[i]);
     const auto samples = static_cast<size_t>(card_.samples);
     const bool fits = ends(1).size() == samples && check_ends(ends(1), tokens().size()) &&
@@ -68,7 +55,7 @@ class StoredSamples final : public Dataset {
                        (ends(3).size() == samples && check_ends(ends(3), second().size()))) &&
                       targets_list().size() == samples * static_cast<size_t>(card_.targets) &&
                       values_list().size() == samples * static_cast<size_t>(card_.values);
-    if (!fits) fail_store(in(folder, "samples.json"), "its lists do not fit together");
+    if (!fits) fail_stored(in(folder, "samples.json"), "its lists do not fit together");
   }
 
   int64_t size() const override { return card_.samples; }
@@ -94,10 +81,10 @@ class StoredSamples final : public Dataset {
 
  private:
   std::unique_ptr<MappedFile> checked(const std::string& folder, const char* name) const {
-    auto file = std::make_unique<MappedFile>(in(folder, name));
+    auto file = std::make_unique<MappedFile>(stored_path(in(folder, name)));
     const auto* sum = card_.checksums.find(name);
     if (!sum || as_string(*sum, name) != checksum_of(*file))
-      fail_store(in(folder, name), "not what was written");
+      fail_stored(in(folder, name), "not what was written");
     return file;
   }
   static bool check_ends(std::span<const int64_t> ends, size_t total) {
@@ -209,13 +196,11 @@ void SampleWriter::add(const Sample& sample) {
   }
   append(targets_, sample.targets);
   append(values_, sample.values);
-  longest_ = std::max({longest_, std::ssize(sample.tokens), std::ssize(sample.second)});
   ++samples_;
 }
 
 void SampleWriter::finish() {
   StoreCard card = {.samples = samples_,
-                    .longest = longest_,
                     .targets = kind_.targets,
                     .values = kind_.values,
                     .has_second = kind_.has_second};

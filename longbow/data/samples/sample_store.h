@@ -35,7 +35,7 @@ class SampleWriter {
 
   std::string folder_;
   SampleKind kind_;
-  int64_t samples_ = 0, longest_ = 0;
+  int64_t samples_ = 0;
   List tokens_, token_ends_, second_, second_ends_, targets_, values_;
 };
 

@@ -28,9 +28,10 @@ void check_source(const std::vector<int32_t>& source, const Place& place) {
 }  // namespace
 
 Generator copy_generator(const CopyConfig& config) {
-  if (config.length_min == 1)
-    throw UserError("copy: length_min 1 leaves no room for a symbol and the end",
-                    "set it to 0 or at least 2");
+  require_option(config.length_min != 1, "length_min",
+                 "is 1, which leaves no room for a symbol and the end",
+                 "set it to 0 or at least 2");
+  check_length_min(config.length_min, config.length);
   std::vector<std::string> symbols = {"<pad>", "<begin>", "<end>"};
   for (int64_t s = 0; s < config.symbols; ++s) symbols.push_back(fmt::format("s{}", s));
   return {.name = "copy",

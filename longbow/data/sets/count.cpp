@@ -30,6 +30,7 @@ double share_of(const std::vector<int32_t>& tokens) {
 }  // namespace
 
 Generator count_generator(const CountConfig& config) {
+  check_length_min(config.length_min, config.length);
   std::vector<std::string> symbols = {"<pad>", "#"};
   for (int64_t w = 0; w < config.words; ++w) symbols.push_back(fmt::format("w{}", w));
   return {.name = "count",

@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
-#include <set>
+#include <initializer_list>
+#include <memory>
+#include <unordered_map>
 
 #include "longbow/core/file.h"
 #include "longbow/core/seed.h"
@@ -133,10 +134,32 @@ Words bytes_in(std::string_view text) {
   return bytes;
 }
 
-// A row of the file with its tokens still by name.
+// What tokens or labels are called, numbered as they come: a file has many of them and few names.
+class Names {
+ public:
+  std::vector<int32_t> numbers(const Words& words) {
+    std::vector<int32_t> all;
+    all.reserve(words.size());
+    for (const auto& word : words) {
+      const auto [found, is_new] = numbers_.try_emplace(word, static_cast<int32_t>(all_.size()));
+      if (is_new) all_.push_back(word);
+      all.push_back(found->second);
+    }
+    return all;
+  }
+  const Words& all() const { return all_; }
+
+ private:
+  std::unordered_map<std::string, int32_t> numbers_;
+  Words all_;  // by number
+};
+
+// A row of the file; tokens and targets by the numbers of their names.
 struct Record {
-  Words text = {}, second = {}, targets = {};
-  Place place = {};
+  std::vector<int32_t> text = {}, second = {}, targets = {};
+  std::shared_ptr<const std::string> file = {};
+  int line = 0;
+  Place place() const { return {*file, line}; }
 };
 
 size_t column_in(const CsvRow& header, const std::string& column, const std::string& path) {
@@ -164,11 +187,9 @@ class Table {
  public:
   Table(const DataConfig& data, const CsvConfig& config) : folder_(data.path), config_(config) {}
 
-  std::vector<Record> read(const std::string& file, Splits& splits) const {
+  std::vector<Record> read(const std::string& file, Splits& splits) {
     const auto path = (std::filesystem::path(folder_) / file).string();
-    const auto contents = read_file(path);
-    splits.checksums[file] = sha256(contents);
-    const auto rows = parse_csv(contents, path, separator_of(config_, file));
+    auto rows = rows_in(file, path, splits);
     if (rows.size() < 2)
       throw UserError(Place{path, 1}, "no rows", "the first line names the columns");
     const auto& header = rows.front();
@@ -176,19 +197,29 @@ class Table {
     const auto second = config_.second.empty() ? text : column_in(header, config_.second, path);
     const bool labelled = config_.targets != CsvTargets::none;
     const auto label = labelled ? column_in(header, config_.label, path) : text;
+    const auto name = std::make_shared<const std::string>(path);
     std::vector<Record> records;
     for (size_t i = 1; i < rows.size(); ++i) {
-      const auto& fields = rows[i].fields;
-      Record record = {.text = tokens_in(fields[text]), .place = {path, rows[i].line}};
-      if (!config_.second.empty()) record.second = tokens_in(fields[second]);
-      if (labelled) record.targets = targets_in(fields[label]);
+      const auto fields = std::move(rows[i].fields);
+      Record record = {
+          .text = tokens_.numbers(tokens_in(fields[text])), .file = name, .line = rows[i].line};
+      if (!config_.second.empty()) record.second = tokens_.numbers(tokens_in(fields[second]));
+      if (labelled) record.targets = labels_.numbers(targets_in(fields[label]));
       check(record);
       records.push_back(std::move(record));
     }
     return records;
   }
+  const Names& tokens() const { return tokens_; }
+  const Names& labels() const { return labels_; }
 
  private:
+  std::vector<CsvRow> rows_in(const std::string& file, const std::string& path,
+                              Splits& splits) const {
+    const auto contents = read_file(path);
+    splits.checksums[file] = sha256(contents);
+    return parse_csv(contents, path, separator_of(config_, file));
+  }
   Words tokens_in(const std::string& text) const {
     return config_.tokens == CsvTokens::words        ? words_in(text)
            : config_.tokens == CsvTokens::characters ? characters_in(text)
@@ -202,105 +233,121 @@ class Table {
     return {text.substr(first, last - first + 1)};
   }
   void check(const Record& record) const {
-    const auto need = [&](const Words& words, const std::string& column) {
-      if (words.empty()) throw UserError(record.place, "column " + quote(column) + " is empty");
+    const auto need = [&](const std::vector<int32_t>& words, const std::string& column) {
+      if (words.empty()) throw UserError(record.place(), "column " + quote(column) + " is empty");
     };
     need(record.text, config_.text);
     if (!config_.second.empty()) need(record.second, config_.second);
     if (config_.targets == CsvTargets::none) return;
     need(record.targets, config_.label);
     if (config_.targets == CsvTargets::tags && record.targets.size() != record.text.size())
-      throw UserError(record.place, fmt::format("{} tags for {} words", record.targets.size(),
-                                                record.text.size()));
+      throw UserError(record.place(), fmt::format("{} tags for {} words", record.targets.size(),
+                                                  record.text.size()));
   }
   std::string folder_;
   const CsvConfig& config_;
+  Names tokens_, labels_;
 };
+
+// How often each name occurs in these lists of the records.
+std::vector<int64_t> counts_of(const std::vector<Record>& records, const Names& names,
+                               std::initializer_list<std::vector<int32_t> Record::*> lists) {
+  std::vector<int64_t> counts(names.all().size());
+  for (const auto& record : records)
+    for (const auto list : lists)
+      for (const auto number : record.*list) ++counts[static_cast<size_t>(number)];
+  return counts;
+}
 
 // Names by id, those of the training split, the most frequent first; padding and unknown before
 // them. All bytes have ids.
-Words vocabulary_of(const std::vector<Record>& train, const CsvConfig& config) {
+Words vocabulary_of(const std::vector<Record>& train, const Names& tokens,
+                    const CsvConfig& config) {
   Words names = {"<pad>", "<unk>"};
   if (config.tokens == CsvTokens::bytes) {
     for (int byte = 0; byte < 256; ++byte) names.push_back(byte_name(byte));
     return names;
   }
-  std::map<std::string, int64_t> counts;
-  for (const auto& record : train)
-    for (const auto* words : {&record.text, &record.second})
-      for (const auto& word : *words) ++counts[word];
-  std::erase_if(counts, [&](const auto& entry) {
-    return entry.second < config.min_count || entry.first == "<pad>" || entry.first == "<unk>";
-  });
+  const auto counts = counts_of(train, tokens, {&Record::text, &Record::second});
   std::vector<std::pair<int64_t, std::string>> order;
-  for (const auto& [word, count] : counts) order.emplace_back(-count, word);
+  for (size_t i = 0; i < counts.size(); ++i)
+    if (const auto& name = tokens.all()[i];
+        counts[i] >= config.min_count && name != "<pad>" && name != "<unk>")
+      order.emplace_back(-counts[i], name);
   std::sort(order.begin(), order.end());
   if (std::ssize(order) > config.max_words) order.resize(static_cast<size_t>(config.max_words));
   for (auto& [count, word] : order) names.push_back(std::move(word));
   return names;
 }
 
+// Ids in place of the numbers of names.
 class Numbering {
  public:
-  Numbering(const std::vector<Record>& train, const CsvConfig& config, Splits& splits)
-      : config_(config) {
-    splits.symbols = vocabulary_of(train, config);
+  Numbering(const std::vector<Record>& train, const Table& table, const CsvConfig& config,
+            Splits& splits)
+      : table_(table), config_(config) {
+    splits.symbols = vocabulary_of(train, table.tokens(), config);
     splits.vocabulary = std::ssize(splits.symbols);
     splits.unknown = kUnknown;
+    std::unordered_map<std::string, int32_t> ids;
     for (size_t id = 1; id < splits.symbols.size(); ++id)
-      ids_.emplace(splits.symbols[id], static_cast<int32_t>(id));
-    std::set<std::string> labels;
-    for (const auto& record : train) labels.insert(record.targets.begin(), record.targets.end());
-    if (config.targets == CsvTargets::tags) labels.erase(config.ignored_tag);
-    splits.labels = labels_ = {labels.begin(), labels.end()};
+      ids.emplace(splits.symbols[id], static_cast<int32_t>(id));
+    for (const auto& name : table.tokens().all()) {
+      const auto found = ids.find(name);
+      ids_.push_back(found == ids.end() ? kUnknown : found->second);
+    }
+    const auto counts = counts_of(train, table.labels(), {&Record::targets});
+    for (size_t i = 0; i < counts.size(); ++i)
+      if (counts[i] > 0 && !is_ignored(table.labels().all()[i]))
+        labels_.push_back(table.labels().all()[i]);
+    std::sort(labels_.begin(), labels_.end());
+    splits.labels = labels_;
     splits.classes = std::ssize(labels_);
   }
 
-  std::shared_ptr<const Dataset> operator()(const std::vector<Record>& records) const {
+  std::shared_ptr<const Dataset> operator()(std::vector<Record> records) const {
     std::vector<Sample> samples;
-    for (const auto& record : records) {
-      Sample sample = {.tokens = ids_of(record.text), .second = ids_of(record.second)};
-      for (const auto& name : record.targets) sample.targets.push_back(class_of(name, record));
-      samples.push_back(std::move(sample));
+    for (auto& record : records) {
+      for (auto* list : {&record.text, &record.second})
+        for (auto& token : *list) token = ids_[static_cast<size_t>(token)];
+      for (auto& target : record.targets) target = class_of(target, record);
+      samples.push_back({.tokens = std::move(record.text),
+                         .targets = std::move(record.targets),
+                         .second = std::move(record.second)});
     }
     return std::make_shared<SampleList>(std::move(samples), config_.targets == CsvTargets::tags);
   }
 
  private:
-  std::vector<int32_t> ids_of(const Words& words) const {
-    std::vector<int32_t> ids;
-    for (const auto& word : words) {
-      const auto found = ids_.find(word);
-      ids.push_back(found == ids_.end() ? kUnknown : found->second);
-    }
-    return ids;
+  bool is_ignored(const std::string& label) const {
+    return config_.targets == CsvTargets::tags && label == config_.ignored_tag;
   }
-  int32_t class_of(const std::string& name, const Record& record) const {
-    const bool tags = config_.targets == CsvTargets::tags;
-    if (tags && name == config_.ignored_tag) return kIgnore;
+  int32_t class_of(int32_t number, const Record& record) const {
+    const auto& name = table_.labels().all()[static_cast<size_t>(number)];
+    if (is_ignored(name)) return kIgnore;
     const auto found = std::lower_bound(labels_.begin(), labels_.end(), name);
     if (found == labels_.end() || *found != name)
-      throw UserError(record.place,
-                      fmt::format("{} {} does not occur in the training split",
-                                  tags ? "tag" : "label", quote(name)),
-                      suggest(name, labels_));
+      throw UserError(
+          record.place(),
+          fmt::format("{} {} does not occur in the training split",
+                      config_.targets == CsvTargets::tags ? "tag" : "label", quote(name)),
+          suggest(name, labels_));
     return static_cast<int32_t>(found - labels_.begin());
   }
+  const Table& table_;
   const CsvConfig& config_;
-  std::map<std::string, int32_t> ids_;
-  Words labels_;
+  std::vector<int32_t> ids_;  // by the number of a token
+  Words labels_;              // by class
 };
 
-void check(const CsvConfig& config, const DataConfig& data) {
-  if (config.targets == CsvTargets::tags && config.tokens != CsvTokens::words)
-    throw UserError("data.csv.targets is tags, but tokens are not words", "set tokens: words");
-  if (config.targets == CsvTargets::tags && !config.second.empty())
-    throw UserError("data.csv.second: tags are for the words of one text", "leave second out");
-  if (config.valid_fraction + config.test_fraction >= 1)
-    throw UserError("data.csv: valid_fraction and test_fraction leave no training samples",
-                    "their sum is below 1");
-  if (!std::filesystem::is_directory(data.path))
-    throw UserError(Place{data.path, 0}, "no such folder", "it should hold " + config.train);
+void check(const CsvConfig& config) {
+  const bool tags = config.targets == CsvTargets::tags;
+  require_option(!tags || config.tokens == CsvTokens::words, "targets",
+                 "is tags, but tokens are not words", "set tokens: words");
+  require_option(!tags || config.second.empty(), "second",
+                 "is given, but tags are for the words of one text", "leave second out");
+  require_option(config.valid_fraction + config.test_fraction < 1, "test_fraction",
+                 "and valid_fraction leave no training samples", "their sum is below 1");
 }
 
 struct Parts {
@@ -317,7 +364,7 @@ Parts split(std::vector<Record> all, const CsvConfig& config, uint64_t seed) {
   const auto valid = share(config.valid, config.valid_fraction);
   const auto test = share(config.test, config.test_fraction);
   if (valid + test >= count)
-    throw UserError(all.front().place, fmt::format("{} rows cannot be split in three", count),
+    throw UserError(all.front().place(), fmt::format("{} rows cannot be split in three", count),
                     "name files for valid and test");
   const auto order = Stream(seed, "csv/split").permutation(count);
   Parts parts;
@@ -331,14 +378,16 @@ Parts split(std::vector<Record> all, const CsvConfig& config, uint64_t seed) {
 }
 
 Splits load(const DataConfig& data, const CsvConfig& config) {
-  check(config, data);
-  const Table table(data, config);
+  if (!std::filesystem::is_directory(data.path))
+    throw UserError(Place{data.path, 0}, "no such folder", "it should hold " + config.train);
+  Table table(data, config);
   Splits splits;
   auto parts = split(table.read(config.train, splits), config, data.seed);
   if (!config.valid.empty()) parts.valid = table.read(config.valid, splits);
   if (!config.test.empty()) parts.test = table.read(config.test, splits);
-  const Numbering numbered(parts.train, config, splits);
-  set_splits(splits, numbered(parts.train), numbered(parts.valid), numbered(parts.test));
+  const Numbering numbered(parts.train, table, config, splits);
+  set_splits(splits, numbered(std::move(parts.train)), numbered(std::move(parts.valid)),
+             numbered(std::move(parts.test)));
   return truncate(std::move(splits), data.max_tokens);
 }
 
@@ -355,7 +404,7 @@ DataSource csv_data_set() {
        .objective = "classification",
        .recipe = {"{task: csv, data: {path: ., csv: {train: train.csv, text: text, label: label}}}",
                   "what your data allows"}},
-      load, nullptr);
+      load, nullptr, check);
 }
 
 }  // namespace longbow

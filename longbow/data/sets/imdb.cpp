@@ -87,11 +87,10 @@ TextCorpus imdb_corpus(const DataConfig& data, const ImdbConfig& config) {
   std::vector<std::string> parts;
   for (const auto& split : {files.train, files.test})
     for (auto& part : parts_of(split)) parts.push_back(std::move(part));
-  read_from(corpus, files, {.valid_fraction = config.valid_fraction, .test_fraction = 0},
-            Parting::hash, data.seed,
-            [text = config.text](const std::string& path, const auto& sink) {
-              read_reviews(path, text, sink);
-            });
+  divide(corpus, files, {.valid_fraction = config.valid_fraction, .test_fraction = 0},
+         Parting::hash, data.seed, [text = config.text](const std::string& path, const auto& sink) {
+           read_reviews(path, text, sink);
+         });
   corpus.files = std::move(parts);  // 25,000 texts of a folder have one checksum
   return corpus;
 }

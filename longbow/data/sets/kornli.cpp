@@ -37,10 +37,11 @@ TextCorpus kornli_corpus(const DataConfig& data, const KornliConfig& config) {
   const corpus::SplitOptions by_premise = {.valid_fraction = config.valid_fraction,
                                            .test_fraction = 0,
                                            .key = corpus::SplitKey::first_text};
-  auto corpus = table_corpus({.train = file(is_whole ? "snli_1.0_train.ko.tsv" : config.train),
-                              .valid = config.train == kValid ? "" : file(kValid),
-                              .test = file("xnli.test.ko.tsv")},
-                             columns, by_premise, data.seed);
+  const auto train = file(is_whole ? "snli_1.0_train.ko.tsv" : config.train);
+  const bool is_valid = is_packed_or_plain(train, data.path, kValid);
+  auto corpus = table_corpus(
+      {.train = train, .valid = is_valid ? "" : file(kValid), .test = file("xnli.test.ko.tsv")},
+      columns, by_premise, data.seed);
   if (!is_whole) return corpus;
   const auto more = file("multinli.train.ko.tsv");
   corpus.files.push_back(more);

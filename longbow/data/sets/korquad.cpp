@@ -49,15 +49,17 @@ DataSource korquad_data_set() {
         const auto file = [&](const std::string& name) {
           return published_file("korquad", data.path, {name});
         };
-        read_from(
-            corpus, {.train = file(config.train), .test = config.train == kDev ? "" : file(kDev)},
-            {.valid_fraction = config.valid_fraction,
-             .test_fraction = config.test_fraction,
-             .key = corpus::SplitKey::group},
-            Parting::hash, data.seed, [](const std::string& path, const corpus::RecordSink& sink) {
-              corpus::TextFile questions(path);
-              corpus::read_questions(questions, {}, sink);
-            });
+        const auto train = file(config.train);
+        const bool is_dev = is_packed_or_plain(train, data.path, kDev);
+        read_from(corpus, {.train = train, .test = is_dev ? "" : file(kDev)},
+                  {.valid_fraction = config.valid_fraction,
+                   .test_fraction = config.test_fraction,
+                   .key = corpus::SplitKey::group},
+                  Parting::hash, data.seed,
+                  [](const std::string& path, const corpus::RecordSink& sink) {
+                    corpus::TextFile questions(path);
+                    corpus::read_questions(questions, {}, sink);
+                  });
         return corpus;
       });
 }

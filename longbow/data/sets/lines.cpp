@@ -1,6 +1,7 @@
 // Your own running text, for language models.
 #include <filesystem>
 
+#include "longbow/corpus/readers/heading.h"
 #include "longbow/corpus/readers/lines.h"
 #include "longbow/data/encoding/text_data.h"
 
@@ -36,6 +37,11 @@ void fields(V& v, LinesConfig& c) {
   fields(v, c.text);
 }
 
+void check(const LinesConfig& config) {
+  check_fractions(config.files, config.fractions);
+  if (config.lines.unit == corpus::LinesUnit::section) (void)corpus::Heading(config.lines.heading);
+}
+
 Node data_for(const std::string& file) {
   const std::filesystem::path path(file);
   return Node::map({{"path", folder_of(path)},
@@ -62,7 +68,8 @@ DataSource lines_data_set() {
                     corpus::read_lines(path, config.text, config.lines, sink);
                   });
         return corpus;
-      });
+      },
+      check);
 }
 
 }  // namespace longbow

@@ -74,10 +74,10 @@ std::string_view bytes(const Expression& expression) {
 }
 
 void check(const ListOpsConfig& config) {
-  if (config.max_length - config.min_length < 2)
-    throw UserError(fmt::format("listops: no length lies between min_length {} and max_length {}",
-                                config.min_length, config.max_length),
-                    "both ends are excluded");
+  require_option(config.max_length - config.min_length >= 2, "max_length",
+                 fmt::format("is {} and min_length is {}: no length lies between them",
+                             config.max_length, config.min_length),
+                 "both ends are excluded");
 }
 
 std::shared_ptr<const MemoryDataset> dataset_of(std::span<const Expression> expressions) {
@@ -176,7 +176,7 @@ DataSource listops_data_set() {
                            config.max_tokens));
         return splits;
       },
-      write_listops);
+      write_listops, check);
 }
 
 }  // namespace longbow

@@ -50,11 +50,8 @@ struct LabelledExpression {
   Expression expression;
   int label = 0;
 };
-// Checked rows of `Source<TAB>Target` contents, and of the original `label<TAB>expression` form
-// without header.
+// Checked rows of `Source<TAB>Target` contents.
 std::vector<LabelledExpression> parse_listops(const std::string& contents, const std::string& path);
-std::vector<LabelledExpression> parse_original_listops(const std::string& contents,
-                                                       const std::string& path);
 
 // 0 … 3 for MIN, MAX, MED, SM; -1 when the sample is a single digit. Knowing only this scores 36 %.
 int root_operator(const Sample& sample);

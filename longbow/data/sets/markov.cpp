@@ -19,17 +19,17 @@ namespace {
 const SplitFiles kFiles{"markov_train.txt", "markov_val.txt", "markov_test.txt"};
 
 void check(const MarkovConfig& config) {
-  if (config.followers > config.words)
-    throw UserError(fmt::format("markov: {} followers of a word, but there are {} words",
-                                config.followers, config.words),
-                    "raise words or lower followers");
-  if (config.branches > config.followers)
-    throw UserError(fmt::format("markov: {} branches, but a word has {} followers", config.branches,
-                                config.followers),
-                    "raise followers or lower branches");
-  if (config.length_min == 1 || config.length_min > config.length)
-    throw UserError(fmt::format("markov: length_min {} is not between 2 and length {}",
-                                config.length_min, config.length));
+  require_option(config.followers <= config.words, "followers",
+                 fmt::format("is {}, but there are {} words", config.followers, config.words),
+                 "raise words or lower followers");
+  require_option(
+      config.branches <= config.followers, "branches",
+      fmt::format("is {}, but a word has {} followers", config.branches, config.followers),
+      "raise followers or lower branches");
+  require_option(
+      config.length_min != 1 && config.length_min <= config.length, "length_min",
+      fmt::format("is {}, not between 2 and length, {}", config.length_min, config.length),
+      "0 makes all samples equally long");
 }
 
 // The one that a uniform number falls on.
@@ -140,10 +140,14 @@ std::shared_ptr<const MemoryDataset> parse_split(const std::string& contents,
   return dataset;
 }
 
+MarkovConfig config_of(const Manifest& manifest) {
+  return read_options<MarkovConfig>(manifest.config, "config", check);
+}
+
 std::vector<Baseline> entropy_bounds(const DataConfig& config, const Splits& splits) {
   const auto manifest = config.path.empty() ? std::nullopt : find_manifest(config.path);
   const auto entropy =
-      markov_entropy(manifest ? MarkovChain(read<MarkovConfig>(manifest->config), manifest->seed)
+      markov_entropy(manifest ? MarkovChain(config_of(*manifest), manifest->seed)
                               : MarkovChain(read<MarkovConfig>(config.options), config.seed));
   double nats = 0, words = 0;
   for (int64_t i = 0; i < splits.test->size(); ++i) {
@@ -254,7 +258,7 @@ void write_markov(const std::string& dir, const MarkovConfig& config, uint64_t s
 Splits load_markov(const std::string& dir) {
   const auto manifest =
       needed_manifest(dir, kFiles, "it says what chain markov_{train,val,test}.txt come from");
-  const auto config = read<MarkovConfig>(manifest.config, "config");
+  const auto config = config_of(manifest);
   const MarkovChain chain(config, manifest.seed);
   auto splits = describe_splits(config);
   auto parse = [&](const std::string& contents, const std::string& path) {
@@ -279,7 +283,7 @@ DataSource markov_data_set() {
             config.path.empty() ? make_markov(options, config.seed) : load_markov(config.path),
             config.max_tokens);
       },
-      write_markov);
+      write_markov, check);
 }
 
 }  // namespace longbow

@@ -39,9 +39,11 @@ int64_t topic_of(const std::vector<int32_t>& tokens, const MatchConfig& config,
 
 Generator match_generator(const MatchConfig& config) {
   const auto vocabulary = 1 + config.topics * config.words;
-  if (vocabulary > kMostSymbols)
-    throw UserError(fmt::format("match: {} symbols, at most {} fit", vocabulary, kMostSymbols),
-                    "lower topics or words");
+  require_option(vocabulary <= kMostSymbols, "topics",
+                 fmt::format("is {} and words is {}: {} symbols, but at most {} fit", config.topics,
+                             config.words, vocabulary, kMostSymbols),
+                 "lower topics or words");
+  check_length_min(config.length_min, config.length);
   std::vector<std::string> symbols = {"<pad>"};
   for (int64_t t = 0; t < config.topics; ++t)
     for (int64_t w = 0; w < config.words; ++w) symbols.push_back(fmt::format("t{}w{}", t, w));

@@ -35,10 +35,11 @@ std::vector<int32_t> draw_tokens(const NeedleConfig& config, Stream stream) {
 
 Generator needle_generator(const NeedleConfig& config) {
   const auto least = config.length_min > 0 ? config.length_min : config.length;
-  if (config.width >= least)
-    throw UserError(fmt::format("needle: a marker and spans of up to {} tokens do not fit into {}",
-                                config.width, least),
-                    "raise the length or lower width");
+  check_length_min(config.length_min, config.length);
+  require_option(
+      config.width < least, "width",
+      fmt::format("is {}, but a marker and so many tokens do not fit into {}", config.width, least),
+      "raise the length or lower width");
   std::vector<std::string> symbols = {"<pad>", ">"};
   for (int64_t w = 0; w < config.words; ++w) symbols.push_back(fmt::format("w{}", w));
   for (int64_t a = 0; a < config.answers; ++a) symbols.push_back(fmt::format("a{}", a));

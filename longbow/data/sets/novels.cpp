@@ -1,7 +1,6 @@
 // English novels of the nineteenth century, for language models over long texts.
 #include <filesystem>
 
-#include "longbow/corpus/files/text_files.h"
 #include "longbow/corpus/readers/lines.h"
 #include "longbow/data/encoding/published.h"
 #include "longbow/data/encoding/text_data.h"
@@ -41,7 +40,6 @@ TextCorpus novels_corpus(const DataConfig& data, const NovelsConfig& config) {
   if (!find_packed_or_plain(data.path, "train.txt") && std::filesystem::is_directory(folder)) {
     read_from(corpus, {.train = folder}, {config.valid_fraction, config.test_fraction},
               Parting::hash, data.seed, reader_of({.unit = corpus::LinesUnit::file}));
-    corpus.files = corpus::text_files(folder);
     return corpus;
   }
   const auto file = [&](const char* name) { return published_file("novels", data.path, {name}); };

@@ -20,6 +20,10 @@ pathfinder::Kind painted_kind(const PathfinderConfig& config) {
   return kind;
 }
 
+void check_pathfinder(const PathfinderConfig& config) {
+  (void)painted_kind(config);
+}
+
 std::array<int64_t, 3> picture_counts(const PathfinderConfig& config) {
   return {config.train, config.valid, config.test};
 }
@@ -73,7 +77,7 @@ DataSource pathfinder_data_set() {
       [](const DataConfig& data, const PathfinderConfig& config) {
         return data.path.empty() ? make_pathfinder(data, config) : load_pathfinder(data, config);
       },
-      write_pathfinder);
+      write_pathfinder, check_pathfinder);
 }
 
 }  // namespace longbow

@@ -43,7 +43,8 @@ void fields(V& v, PathfinderConfig& c) {
 
 inline constexpr const char* kPathfinderListing = "images.sha256";
 
-pathfinder::Kind painted_kind(const PathfinderConfig& config);  // UserError where there is none
+pathfinder::Kind painted_kind(const PathfinderConfig& config);  // OptionError where there is none
+void check_pathfinder(const PathfinderConfig& config);
 std::array<int64_t, 3> picture_counts(const PathfinderConfig& config);  // train, valid, test
 Stream picture_stream(uint64_t seed, size_t split);                     // in that order
 

@@ -24,6 +24,10 @@ void fields(V& v, QuestionsConfig& c) {
   fields(v, c.text);
 }
 
+void check(const QuestionsConfig& config) {
+  check_fractions(config.files, config.fractions);
+}
+
 Node data_for(const std::string& file) {
   const std::filesystem::path path(file);
   return Node::map({{"path", folder_of(path)},
@@ -49,7 +53,8 @@ DataSource questions_data_set() {
                     corpus::read_questions(file, config.questions, sink);
                   });
         return corpus;
-      });
+      },
+      check);
 }
 
 }  // namespace longbow

@@ -18,17 +18,18 @@ const SplitFiles kFiles{"recall_train.tsv", "recall_val.tsv", "recall_test.tsv"}
 constexpr int64_t kMostSymbols = 65536;
 
 void check(const RecallConfig& config) {
-  if (config.pairs > config.keys)
-    throw UserError(fmt::format("recall: {} pairs need as many keys, but there are {}",
-                                config.pairs, config.keys),
-                    "raise keys or lower pairs");
-  if (config.pairs_min > config.pairs)
-    throw UserError(
-        fmt::format("recall: pairs_min {} is more than pairs {}", config.pairs_min, config.pairs));
+  require_option(config.pairs <= config.keys, "pairs",
+                 fmt::format("is {}, but there are {} keys, and each is shown at most once",
+                             config.pairs, config.keys),
+                 "raise keys or lower pairs");
+  require_option(config.pairs_min <= config.pairs, "pairs_min",
+                 fmt::format("is {}, above pairs, {}", config.pairs_min, config.pairs),
+                 "lower it, or raise pairs");
   auto vocabulary = RecallIds(config).vocabulary();
-  if (vocabulary > kMostSymbols)
-    throw UserError(fmt::format("recall: {} symbols, at most {} fit", vocabulary, kMostSymbols),
-                    "lower keys or values");
+  require_option(vocabulary <= kMostSymbols, "keys",
+                 fmt::format("is {} and values is {}: {} symbols, but at most {} fit", config.keys,
+                             config.values, vocabulary, kMostSymbols),
+                 "lower keys or values");
 }
 
 Sample draw(const RecallConfig& config, const RecallIds& ids, Stream stream) {
@@ -205,8 +206,7 @@ void write_recall(const std::string& dir, const RecallConfig& config, uint64_t s
 Splits load_recall(const std::string& dir) {
   auto manifest =
       needed_manifest(dir, kFiles, "it says what the ids in recall_{train,val,test}.tsv mean");
-  auto config = read<RecallConfig>(manifest.config, "config");
-  check(config);
+  auto config = read_options<RecallConfig>(manifest.config, "config", check);
   auto splits = describe_splits(config);
   auto parse = [ids = RecallIds(config)](const std::string& contents, const std::string& path) {
     return parse_split(contents, path, ids);
@@ -227,10 +227,11 @@ DataSource recall_data_set() {
       [](const DataConfig& config, const RecallConfig& options) {
         auto splits =
             config.path.empty() ? make_recall(options, config.seed) : load_recall(config.path);
-        refuse_cut(config, splits, "their queries are at the end; lower pairs or queries instead");
+        refuse_cut(config, splits.max_length,
+                   "their queries are at the end; lower pairs or queries instead");
         return splits;
       },
-      write_recall);
+      write_recall, check);
 }
 
 }  // namespace longbow

@@ -15,9 +15,9 @@ namespace {
 const SplitFiles kFiles{"reverse_train.tsv", "reverse_val.tsv", "reverse_test.tsv"};
 
 void check(const ReverseConfig& config) {
-  if (config.length_min > config.length)
-    throw UserError(fmt::format("reverse: length_min {} is more than length {}", config.length_min,
-                                config.length));
+  require_option(config.length_min <= config.length, "length_min",
+                 fmt::format("is {}, above length, {}", config.length_min, config.length),
+                 "lower it, or raise length");
 }
 
 Sample sample_of(std::vector<int32_t> source, const ReverseConfig& config, const Place& place) {
@@ -120,8 +120,7 @@ void write_reverse(const std::string& dir, const ReverseConfig& config, uint64_t
 Splits load_reverse(const std::string& dir) {
   const auto manifest =
       needed_manifest(dir, kFiles, "it says what the ids in reverse_{train,val,test}.tsv mean");
-  const auto config = read<ReverseConfig>(manifest.config, "config");
-  check(config);
+  const auto config = read_options<ReverseConfig>(manifest.config, "config", check);
   auto splits = describe_splits(config);
   const auto parse = [&](const std::string& contents, const std::string& path) {
     return parse_split(contents, path, config);
@@ -142,11 +141,11 @@ DataSource reverse_data_set() {
       [](const DataConfig& config, const ReverseConfig& options) {
         auto splits =
             config.path.empty() ? make_reverse(options, config.seed) : load_reverse(config.path);
-        refuse_cut(config, splits,
+        refuse_cut(config, splits.max_length,
                    "a target begins with the end of its source; lower length instead");
         return splits;
       },
-      write_reverse);
+      write_reverse, check);
 }
 
 }  // namespace longbow

@@ -24,6 +24,11 @@ void fields(V& v, TableConfig& c) {
   fields(v, c.text);
 }
 
+void check(const TableConfig& config) {
+  check_fractions(config.files, config.fractions);
+  corpus::check_table_options(config.columns);
+}
+
 Node data_for(const std::string& file) {
   const std::filesystem::path path(file);
   const auto columns = corpus::guess_columns(file);
@@ -45,7 +50,11 @@ DataSource table_data_set() {
        .data_for = data_for,
        .objective_for =
            [](const Node& options) {
-             return table_objective(read<TableConfig>(options, "data.table").columns);
+             const std::string owner = "data.table";
+             const auto config = read_options<TableConfig>(options, owner, check);
+             std::string objective;
+             check_options(options, owner, [&] { objective = table_objective(config.columns); });
+             return objective;
            },
        .recipe = {"{task: table, data: {path: ., table: {train: train.csv, text: text, label: "
                   "label}}}",
@@ -53,7 +62,8 @@ DataSource table_data_set() {
       [](const DataConfig& data, const TableConfig& config) {
         return table_corpus(files_in(data.path, config.files), config.columns, config.fractions,
                             data.seed, config.text);
-      });
+      },
+      check);
 }
 
 }  // namespace longbow

@@ -22,6 +22,10 @@ void fields(V& v, Wmt14Config& c) {
   fields(v, c.pairs);
 }
 
+void check(const Wmt14Config& config) {
+  corpus::check_parallel_options(config.pairs);
+}
+
 PairedFiles table_in(const std::string& path) {
   return {.first = path,
           .columns = {.format = corpus::TableFormat::csv, .text = "en", .second = "de"}};
@@ -71,7 +75,8 @@ DataSource wmt14_data_set() {
              files_for(data, config.files.valid, {"newstest2013", "sample_tok_val"}),
              test_files(data, config.files.test)},
             config.pairs);
-      });
+      },
+      check);
 }
 
 }  // namespace longbow

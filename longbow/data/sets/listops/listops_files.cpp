@@ -66,14 +66,6 @@ std::vector<LabelledExpression> parse_listops(const std::string& contents,
   return rows;
 }
 
-std::vector<LabelledExpression> parse_original_listops(const std::string& contents,
-                                                       const std::string& path) {
-  std::vector<LabelledExpression> rows;
-  for (const auto& row : parse_columns(contents, path))
-    rows.push_back(check_row(row.target, row.source, {path, row.line}));
-  return rows;
-}
-
 void write_listops(const std::string& dir, const ListOpsConfig& config, uint64_t seed) {
   write_splits({.dir = dir,
                 .files = kFiles,

@@ -6,6 +6,7 @@
 #include "longbow/core/fields.h"
 #include "longbow/core/file.h"
 #include "longbow/data/encoding/cache.h"
+#include "longbow/data/samples/stored_file.h"
 
 namespace longbow::pathfinder {
 namespace {
@@ -42,8 +43,7 @@ Splits cached_pictures(const DataConfig& data, const Node& key, int64_t size, co
   const auto folder =
       cached_folder(cache_folder(data.cache), "pathfinder", sha256(to_json(key, 0)),
                     [&](const std::string& draft) { fill_folder(draft, size, fill); });
-  const auto file = in(folder, "cache.json");
-  const auto card = read<Card>(parse_json(read_file(file), file));
+  const auto card = read_card<Card>(in(folder, "cache.json"));
   Splits splits = {.train = open_images(in(folder, kSplits[0])),
                    .valid = open_images(in(folder, kSplits[1])),
                    .test = open_images(in(folder, kSplits[2])),
@@ -54,7 +54,7 @@ Splits cached_pictures(const DataConfig& data, const Node& key, int64_t size, co
                    .symbols = grey_symbols(),
                    .labels = {"apart", "joined"}};
   for (size_t i = 0; i < kSplits.size(); ++i) splits.checksums[kSplits[i]] = card.checksums[i];
-  refuse_cut(data, splits, "a path may lead anywhere; choose a smaller size instead");
+  refuse_cut(data, splits.max_length, "a path may lead anywhere; choose a smaller size instead");
   return splits;
 }
 

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "longbow/core/error.h"
+#include "longbow/core/option_error.h"
 
 namespace longbow::pathfinder {
 namespace {
@@ -55,8 +55,8 @@ Kind kind_of_size(int64_t size) {
               .target_contrast = 100,
               .distractor_contrast = 100};
     default:
-      throw UserError(fmt::format("pathfinder: there are no pictures of size {}", size),
-                      fmt::format("one of: {}", fmt::join(kSizes, ", ")));
+      throw OptionError("size", fmt::format("is {}, but there are no such pictures", size),
+                        fmt::format("one of: {}", fmt::join(kSizes, ", ")));
   }
 }
 

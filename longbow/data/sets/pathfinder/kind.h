@@ -35,7 +35,7 @@ constexpr int kScale = 2;  // everything is drawn this much larger, and made sma
 
 inline constexpr std::array<int64_t, 4> kSizes = {32, 64, 128, 256};
 
-// UserError for a size that there is none of.
+// OptionError for a size that there is none of.
 Kind kind_of(int64_t size, Level level);
 int contour_length(Level level);
 

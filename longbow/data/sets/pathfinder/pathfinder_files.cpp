@@ -93,8 +93,8 @@ Node counts_node(const std::array<int64_t, 2>& labels) {
 Splits load_pathfinder(const DataConfig& data, const PathfinderConfig& config) {
   auto options = config;
   const auto manifest = find_manifest(data.path);
-  if (manifest) options = read<PathfinderConfig>(manifest->config, "config");
-  (void)painted_kind(options);  // is there such a size?
+  if (manifest)
+    options = read_options<PathfinderConfig>(manifest->config, "config", check_pathfinder);
   const auto folder = pathfinder::find_folder(data.path, options.size, options.level);
   if (folder.empty > 0)
     warn(fmt::format("pathfinder: {} left out",
