@@ -14,7 +14,8 @@ namespace {
 
 class JsonReader {
  public:
-  JsonReader(std::string_view text, std::string name) : text_(text), name_(std::move(name)) {}
+  JsonReader(std::string_view text, std::string name)
+      : text_(without_byte_order_mark(text)), name_(std::move(name)) {}
 
   Node document() {
     size_t broken = find_invalid_utf8(text_);
@@ -57,7 +58,8 @@ class JsonReader {
   Node value(size_t level) {
     skip_blanks();
     Place place{name_, line_};
-    if (++values_ > kMostValues) fail(fmt::format("more than {} values", kMostValues));
+    if (++values_ > kMostValues)
+      throw UserError(place, fmt::format("holds more than {} values", kMostValues));
     auto node = level > kMostLevels ? too_deep() : unplaced_value(level);
     node.place = std::move(place);
     return node;

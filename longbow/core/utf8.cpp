@@ -80,6 +80,12 @@ void append_utf8(std::string& text, char32_t code) {
   }
 }
 
+std::string_view without_byte_order_mark(std::string_view text) {
+  constexpr std::string_view kMark = "\xef\xbb\xbf";
+  if (text.starts_with(kMark)) text.remove_prefix(kMark.size());
+  return text;
+}
+
 std::string string_literal(std::string_view text) {
   std::string literal = "\"";
   for (size_t at = 0; at < text.size();) {

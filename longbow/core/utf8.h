@@ -18,6 +18,9 @@ Utf8Character utf8_at(std::string_view text, size_t offset);
 size_t find_invalid_utf8(std::string_view text);
 void append_utf8(std::string& text, char32_t code);
 
+// The text after the byte order mark that some editors put in front of UTF-8.
+std::string_view without_byte_order_mark(std::string_view text);
+
 // A JSON string literal, which is a double-quoted YAML scalar too. Control characters and line
 // separators are escaped; bytes that are not UTF-8 become U+FFFD.
 std::string string_literal(std::string_view text);

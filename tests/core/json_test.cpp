@@ -38,6 +38,13 @@ TEST(Json, GivesEveryValueItsLine) {
   EXPECT_EQ(node.find("b")->items[1].place.line, 5);
 }
 
+TEST(Json, AByteOrderMarkIsDropped) {
+  EXPECT_EQ(json("\xef\xbb\xbf[1]").items.size(), 1u);
+  EXPECT_EQ(refused("\xef\xbb\xbf\n\"\xff\""), "f.json:2: not valid JSON: not UTF-8");
+  EXPECT_EQ(refused("\xef\xbb\xbf\xef\xbb\xbf[1]"),
+            "f.json:1: not valid JSON: a value is expected");
+}
+
 TEST(Json, MistakesNameTheirLine) {
   EXPECT_EQ(refused("{\n\"a\": 1,\n\"a\": 2}"), "f.json:3: not valid JSON: duplicate key 'a'");
   EXPECT_EQ(refused("{\n\"a\" 1}"), "f.json:2: not valid JSON: ':' is missing after a key");
@@ -72,7 +79,7 @@ TEST(Json, ManyValuesAreRefusedBeforeTheyTakeMemory) {
   for (int i = 0; i < 1000; ++i) zeros += ",0";
   for (int i = 0; i < 30'000; ++i) text += zeros;
   text += "]";
-  EXPECT_EQ(refused(text), "f.json:1: not valid JSON: more than 1000000 values");
+  EXPECT_EQ(refused(text), "f.json:1: holds more than 1000000 values");
   EXPECT_LT(peak_bytes([&] { json(text); }), int64_t{500} << 20);
 }
 

@@ -20,6 +20,16 @@ TEST(Utf8, AppendsEveryLengthOfCharacter) {
   EXPECT_EQ(text, "aé한😀");
 }
 
+TEST(Utf8, OneByteOrderMarkInFrontIsDropped) {
+  EXPECT_EQ(without_byte_order_mark("\xef\xbb\xbf"
+                                    "a"),
+            "a");
+  EXPECT_EQ(without_byte_order_mark("\xef\xbb\xbf\xef\xbb\xbf"), "\xef\xbb\xbf");
+  EXPECT_EQ(without_byte_order_mark("a\xef\xbb\xbf"), "a\xef\xbb\xbf");
+  EXPECT_EQ(without_byte_order_mark("\xef\xbb"), "\xef\xbb");
+  EXPECT_EQ(without_byte_order_mark(""), "");
+}
+
 TEST(StringLiteral, EscapesWhatCannotStandInQuotes) {
   EXPECT_EQ(string_literal("a\"b\\c\n\r\t\b\f/한"), R"("a\"b\\c\n\r\t\b\f/한")");
   EXPECT_EQ(string_literal(std::string("\0\x01\x7f", 3)), R"("\u0000\u0001\u007f")");
