@@ -75,9 +75,14 @@ void require_parent(const std::string& path) {
                     fmt::format("there is no folder '{}'", parent.string()));
 }
 
+// The folder that a file is in.
+std::string folder_of(const std::string& path) {
+  const auto parent = fs::path(path).parent_path();
+  return parent.empty() ? "." : parent.string();
+}
+
 void sync_folder(const std::string& path) {
-  auto parent = fs::path(path).parent_path();
-  Descriptor folder(parent.empty() ? "." : parent.string(), O_RDONLY | O_DIRECTORY);
+  Descriptor folder(folder_of(path), O_RDONLY | O_DIRECTORY);
   if (folder.is_open()) folder.sync();
 }
 
@@ -102,6 +107,14 @@ std::string read_file(const std::string& path) {
   if (!unknown) contents.reserve(size);
   read_in_parts(path, [&](std::string_view part) { contents += part; });
   return contents;
+}
+
+void require_writable(const std::string& path) {
+  require_parent(path);
+  // A new file is made beside the target. AT_EACCESS: by the user that the process acts as.
+  const auto folder = folder_of(target_of(path));
+  if (::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) != 0)
+    fail_at(path, "cannot be written", errno);
 }
 
 void write_file(const std::string& path, const std::string& contents) {

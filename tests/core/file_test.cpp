@@ -1,7 +1,9 @@
 #include "longbow/core/file.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <thread>
 
 #include "tests/core/support.h"
@@ -65,6 +67,34 @@ TEST(File, MistakesNameThePathAndTheReason) {
             "/dev/null: cannot be written; it is not a regular file");
   EXPECT_EQ(mistake([&] { sha256_of_file("/nowhere/a"); }),
             "/nowhere/a: cannot be read; No such file or directory");
+}
+
+TEST(File, SaysBeforehandWhatCannotBeWritten) {
+  const auto folder = scratch();
+  const auto refused = [](const std::string& path) {
+    const auto before = mistake([&] { require_writable(path); });
+    EXPECT_EQ(before, mistake([&] { write_file(path, ""); }));
+    return before;
+  };
+  EXPECT_EQ(refused("/nowhere/a"), "/nowhere/a: cannot be written; there is no folder '/nowhere'");
+  EXPECT_EQ(refused(folder.string()),
+            folder.string() + ": cannot be written; it is not a regular file");
+  write_file(folder / "there", "");
+  require_writable(folder / "there");
+  require_writable(folder / "new");
+  EXPECT_FALSE(std::filesystem::exists(folder / "new"));
+  std::filesystem::permissions(folder, std::filesystem::perms::owner_read);
+  constexpr uid_t kNobody = 65534;
+  const bool is_root = geteuid() == 0;
+  if (is_root) {  // root may write anywhere
+    ASSERT_EQ(seteuid(kNobody), 0);
+  }
+  const auto message = refused(folder / "new");
+  if (is_root) {
+    ASSERT_EQ(seteuid(0), 0);
+  }
+  std::filesystem::permissions(folder, std::filesystem::perms::owner_all);
+  EXPECT_EQ(message, (folder / "new").string() + ": cannot be written; Permission denied");
 }
 
 TEST(Sha256, GivesThePublishedAnswers) {
