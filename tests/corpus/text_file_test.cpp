@@ -1,7 +1,10 @@
 #include "longbow/corpus/files/text_file.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "longbow/core/file.h"
@@ -27,6 +30,31 @@ Lines lines_of(const std::string& bytes, const TextOptions& options = {}) {
 std::string refused(const std::string& bytes, const TextOptions& options = {}) {
   return mistake([&] { lines_of(bytes, options); });
 }
+
+// A stream of which every read gives what one call has put, and one that would have to wait fails.
+class Stdin {
+ public:
+  Stdin() { EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, ends_), 0); }
+  ~Stdin() {
+    close(ends_[0]);
+    close(ends_[1]);
+  }
+  Stdin(const Stdin&) = delete;
+  Stdin& operator=(const Stdin&) = delete;
+
+  int descriptor() const { return ends_[0]; }
+  void put(std::string_view bytes) {
+    EXPECT_EQ(write(ends_[1], bytes.data(), bytes.size()), std::ssize(bytes));
+  }
+  void put_each(std::string_view bytes) {
+    for (size_t i = 0; i < bytes.size(); ++i) put(bytes.substr(i, 1));
+    end();
+  }
+  void end() { EXPECT_EQ(shutdown(ends_[1], SHUT_WR), 0); }
+
+ private:
+  int ends_[2] = {-1, -1};
+};
 
 TEST(TextFile, GivesLinesWithoutTheirEnds) {
   EXPECT_EQ(lines_of("one\ntwo\r\n\nlast"), (Lines{"one", "two", "", "last"}));
@@ -87,6 +115,51 @@ TEST(TextFile, ReadsTheSameLinesPlainAndPacked) {
     blocks += block;
   }
   EXPECT_EQ(blocks, text);
+}
+
+TEST(TextFile, GivesALineAsSoonAsItIsWritten) {
+  Stdin input;
+  input.put("a\n");
+  auto file = TextFile::of_descriptor(input.descriptor(), "stdin");
+  std::string line;
+  ASSERT_TRUE(file.line(line));
+  EXPECT_EQ(line, "a");
+  input.put("b\nc");
+  ASSERT_TRUE(file.line(line));
+  EXPECT_EQ(line, "b");
+  input.end();
+  ASSERT_TRUE(file.line(line));
+  EXPECT_EQ(line, "c");
+  EXPECT_FALSE(file.line(line));
+  EXPECT_EQ(file.place().str(), "stdin:3");
+  EXPECT_EQ(file.stored(), 5);
+}
+
+TEST(TextFile, ReadsWhatComesByteByByte) {
+  const auto lines = [](const std::string& bytes) {
+    Stdin input;
+    input.put_each(bytes);
+    return lines_of(TextFile::of_descriptor(input.descriptor(), "stdin"));
+  };
+  const std::string text = "\xef\xbb\xbf한\r\n\nBZ";
+  const Lines expected = {"한", "", "BZ"};
+  EXPECT_EQ(lines(text), expected);
+  EXPECT_EQ(lines(gzipped(text)), expected);
+  EXPECT_EQ(lines(xzipped(text)), expected);
+  EXPECT_EQ(lines("B\n"), Lines{"B"}) << "nearly packed";
+  EXPECT_EQ(lines("\xef\xbb\xbf"), Lines());
+  EXPECT_EQ(mistake([&] { lines("\xff\xfe"); }),
+            "stdin: is UTF-16; convert it to UTF-8: iconv -f UTF-16 -t UTF-8 FILE > NEW");
+  EXPECT_EQ(mistake([&] { lines("\xef\xbb"); }),
+            "stdin:1: column 1: byte 0xef is not UTF-8; convert the file with iconv, or set "
+            "malformed: replace");
+}
+
+TEST(TextFile, CountsTheBytesOnDisk) {
+  const auto packed = gzipped(std::string(1000, 'x'));
+  auto file = TextFile::in_memory(packed, "a");
+  EXPECT_EQ(file.read_all().size(), 1000u);
+  EXPECT_EQ(file.stored(), std::ssize(packed));
 }
 
 TEST(TextFile, ReadsAllOrRefuses) {
@@ -218,6 +291,23 @@ TEST(TextFile, ReplacesMalformedBytesOnRequest) {
     expected += i % 3 ? "한" : "�";
   }
   EXPECT_EQ(lines_of(bytes, replace), Lines{expected});
+}
+
+TEST(TextFile, HoldsAFewBlocksWhateverIsReplaced) {
+  std::string bytes;
+  while (bytes.size() < 8u << 20) bytes += "\xff\n";
+  auto file = TextFile::in_memory(bytes, "a.txt", {.malformed = Malformed::replace});
+  size_t count = 0, most = 0;
+  for (std::string_view line; file.line(line); ++count) most = std::max(most, file.peek().size());
+  EXPECT_EQ(count, bytes.size() / 2);
+  EXPECT_LT(most, 2u << 20);
+}
+
+TEST(TextFile, HintsNameOptionsThatAConfigHas) {
+  EXPECT_EQ(refused("caf\xe9\n", {.is_in_config = false}),
+            "a.txt:1: column 4: byte 0xe9 is not UTF-8; convert the file with iconv");
+  EXPECT_EQ(refused("123456\n", {.max_line = 5, .is_in_config = false}),
+            "a.txt:1: the line is longer than 5 bytes; is this a text file?");
 }
 
 TEST(TextFile, BoundsTheLengthOfALine) {

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -23,52 +24,91 @@ constexpr size_t kBlock = size_t{1} << 18;
 // What unpacking may take. `xz -9` asks for 65 MiB; a file can claim 4 GiB.
 constexpr uint64_t kMostUnpackingBytes = uint64_t{256} << 20;
 
-class FileBytes : public ByteSource {
+class DescriptorBytes : public ByteSource {
  public:
-  explicit FileBytes(const std::string& path) : path_(path) {
-    errno = EINVAL;  // what a NUL inside the path is
-    if (path.find('\0') == std::string::npos)
-      descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (descriptor_ < 0) fail_at(path_, "cannot be read", errno);
-  }
-  ~FileBytes() override { ::close(descriptor_); }
-  FileBytes(const FileBytes&) = delete;
-  FileBytes& operator=(const FileBytes&) = delete;
+  DescriptorBytes(int descriptor, const std::string& name) : descriptor_(descriptor), name_(name) {}
 
   size_t read(char* to, size_t room) override {
     ssize_t count = -1;
     do count = ::read(descriptor_, to, room);
     while (count < 0 && errno == EINTR);
-    if (count < 0) fail_at(path_, "cannot be read", errno);
+    if (count < 0) fail_at(name_, "cannot be read", errno);
+    stored_ += count;
     return static_cast<size_t>(count);
   }
+  int64_t stored() const override { return stored_; }
+
+ protected:
+  const int descriptor_;
 
  private:
-  std::string path_;
-  int descriptor_ = -1;
+  std::string name_;
+  int64_t stored_ = 0;
+};
+
+class FileBytes : public DescriptorBytes {
+ public:
+  explicit FileBytes(const std::string& path) : DescriptorBytes(opened(path), path) {}
+  ~FileBytes() override { ::close(descriptor_); }
+  FileBytes(const FileBytes&) = delete;
+  FileBytes& operator=(const FileBytes&) = delete;
+
+ private:
+  static int opened(const std::string& path) {
+    int descriptor = -1;
+    errno = EINVAL;  // what a NUL inside the path is
+    if (path.find('\0') == std::string::npos)
+      descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) fail_at(path, "cannot be read", errno);
+    return descriptor;
+  }
 };
 
 class MemoryBytes : public ByteSource {
  public:
-  explicit MemoryBytes(std::string_view bytes) : left_(bytes) {}
+  explicit MemoryBytes(std::string_view bytes) : left_(bytes), size_(bytes.size()) {}
   size_t read(char* to, size_t room) override {
     const size_t count = std::min(room, left_.size());
     if (count > 0) std::memcpy(to, left_.data(), count);
     left_.remove_prefix(count);
     return count;
   }
+  int64_t stored() const override { return static_cast<int64_t>(size_ - left_.size()); }
 
  private:
   std::string_view left_;
+  size_t size_;
 };
 
-// What a file holds on disk, with its first bytes to look at.
+// What packed files begin with.
+constexpr std::string_view kGzip("\x1f\x8b", 2), kXz("\xfd\x37zXZ\0", 6);
+struct Unsupported {
+  std::string_view first;
+  const char* kind;
+};
+constexpr Unsupported kUnsupported[] = {{{"\x28\xb5\x2f\xfd", 4}, "a zstd"},
+                                        {{"BZh", 3}, "a bzip2"},
+                                        {{"PK\x03\x04", 4}, "a zip"},
+                                        {{"7z\xbc\xaf\x27\x1c", 6}, "a 7-Zip"}};
+
+// Whether more bytes are needed to tell what a file is that begins with these.
+bool is_undecided(std::string_view first) {
+  const auto may_become = [&](std::string_view kind) {
+    return kind.size() > first.size() && kind.starts_with(first);
+  };
+  return may_become(kGzip) || may_become(kXz) ||
+         std::any_of(std::begin(kUnsupported), std::end(kUnsupported),
+                     [&](const Unsupported& kind) { return may_become(kind.first); });
+}
+
+// What a file holds on disk, with its first bytes to look at. No more are waited for than tell what
+// the file is: a person who types may not have written them yet.
 class StoredBytes : public ByteSource {
  public:
   StoredBytes(std::unique_ptr<ByteSource> source, Sha256* checksum)
       : source_(std::move(source)), checksum_(checksum) {
     char bytes[kFirst];
-    for (size_t count = 1; count > 0 && first_.size() < kFirst;) {
+    for (size_t count = 1; count > 0 && is_undecided(first_);) {
       count = source_->read(bytes, kFirst - first_.size());
       first_.append(bytes, count);
     }
@@ -87,6 +127,7 @@ class StoredBytes : public ByteSource {
     if (checksum_) checksum_->add({to, count});
     return count;
   }
+  int64_t stored() const override { return source_->stored(); }
 
  private:
   static constexpr size_t kFirst = 6;
@@ -101,6 +142,7 @@ class PackedBytes : public ByteSource {
  public:
   PackedBytes(std::unique_ptr<ByteSource> stored, const std::string& name, const char* kind)
       : stored_(std::move(stored)), name_(name), kind_(kind), block_(kBlock) {}
+  int64_t stored() const override { return stored_->stored(); }
 
  protected:
   // The next packed bytes, empty at the end of the file.
@@ -225,22 +267,12 @@ class XzBytes : public PackedBytes {
   bool done_ = false;
 };
 
-struct Unsupported {
-  std::string_view first;
-  const char* kind;
-};
-constexpr Unsupported kUnsupported[] = {{{"\x28\xb5\x2f\xfd", 4}, "a zstd"},
-                                        {{"BZh", 3}, "a bzip2"},
-                                        {{"PK\x03\x04", 4}, "a zip"},
-                                        {{"7z\xbc\xaf\x27\x1c", 6}, "a 7-Zip"}};
-
 std::unique_ptr<ByteSource> unpacked(std::unique_ptr<ByteSource> source, const std::string& name,
                                      Sha256* checksum) {
   auto stored = std::make_unique<StoredBytes>(std::move(source), checksum);
   const auto first = stored->first();
-  if (first.starts_with("\x1f\x8b")) return std::make_unique<GzipBytes>(std::move(stored), name);
-  if (first == std::string_view("\xfd\x37zXZ\0", 6))
-    return std::make_unique<XzBytes>(std::move(stored), name);
+  if (first.starts_with(kGzip)) return std::make_unique<GzipBytes>(std::move(stored), name);
+  if (first.starts_with(kXz)) return std::make_unique<XzBytes>(std::move(stored), name);
   for (const auto& kind : kUnsupported)
     if (first.starts_with(kind.first))
       throw UserError({name, 0}, std::string("is ") + kind.kind + " file",
@@ -252,6 +284,11 @@ std::unique_ptr<ByteSource> unpacked(std::unique_ptr<ByteSource> source, const s
 
 std::unique_ptr<ByteSource> open_file(const std::string& path, Sha256* checksum) {
   return unpacked(std::make_unique<FileBytes>(path), path, checksum);
+}
+
+std::unique_ptr<ByteSource> open_descriptor(int descriptor, const std::string& name,
+                                            Sha256* checksum) {
+  return unpacked(std::make_unique<DescriptorBytes>(descriptor, name), name, checksum);
 }
 
 std::unique_ptr<ByteSource> open_bytes(std::string_view bytes, const std::string& name,

@@ -3,19 +3,30 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 #include <stdexcept>
 #include <utility>
 
 #include "longbow/core/error.h"
+#include "longbow/core/utf8.h"
 #include "longbow/corpus/files/utf8_scan.h"
 
 namespace longbow::corpus {
 namespace {
 
 constexpr size_t kBlock = size_t{1} << 18;
-constexpr std::string_view kReplacement = "\xef\xbf\xbd", kByteOrderMark = "\xef\xbb\xbf";
+constexpr std::string_view kReplacement = "\xef\xbf\xbd";
+// Byte order marks of UTF-8 and UTF-16.
+constexpr std::array<std::string_view, 3> kMarks = {"\xef\xbb\xbf", "\xff\xfe", "\xfe\xff"};
+
+// Whether these first bytes may become one with those that follow.
+bool may_become_mark(std::string_view first) {
+  return std::any_of(kMarks.begin(), kMarks.end(), [&](std::string_view mark) {
+    return mark.size() > first.size() && mark.starts_with(first);
+  });
+}
 
 }  // namespace
 
@@ -26,6 +37,13 @@ TextFile::TextFile(const TextOptions& options, const std::string& name)
 
 TextFile::TextFile(const std::string& path, const TextOptions& options) : TextFile(options, path) {
   source_ = open_file(path, checksum_.get());
+}
+
+TextFile TextFile::of_descriptor(int descriptor, const std::string& name,
+                                 const TextOptions& options) {
+  TextFile file(options, name);
+  file.source_ = open_descriptor(descriptor, name, file.checksum_.get());
+  return file;
 }
 
 TextFile TextFile::in_memory(std::string_view bytes, const std::string& name,
@@ -50,7 +68,8 @@ bool TextFile::line(std::string_view& line) {
     if (std::cmp_greater(searched, options_.max_line))
       throw UserError(place_at(lines_ + 1),
                       fmt::format("the line is longer than {} bytes", options_.max_line),
-                      "is this a text file? max_line sets the limit");
+                      options_.is_in_config ? "is this a text file? max_line sets the limit"
+                                            : "is this a text file?");
   } while (!found && fill());
   if (!found && searched == 0) return false;
   const bool returned = found && searched > 0 && found[-1] == '\r';
@@ -69,7 +88,8 @@ bool TextFile::line(std::string& line) {
 }
 
 std::string_view TextFile::peek() {
-  if (start_ == checked_) fill();
+  for (const size_t wanted = begun_ ? 1 : kBlock; checked_ - start_ < wanted;)
+    if (!fill()) break;
   return std::string_view(buffer_).substr(start_, checked_ - start_);
 }
 
@@ -104,38 +124,39 @@ std::string TextFile::sha256() {
 
 // More text after what is unread, which moves to the front; false at the end of the file.
 bool TextFile::fill() {
-  std::memmove(buffer_.data(), buffer_.data() + start_, filled_ - start_);
+  if (start_ > 0) std::memmove(buffer_.data(), buffer_.data() + start_, filled_ - start_);
   checked_ -= start_;
   filled_ -= start_;
   start_ = 0;
   const size_t unread = checked_;
   while (!ended_) {
     read_more();
-    if (!begun_) begin();
+    if (!begun_ && !begin()) continue;
     check();
     if (checked_ - start_ > unread) return true;
   }
   return false;
 }
 
+// What is there already, up to a block: the room that is left may be longer, since replaced bytes
+// are longer than what they stand for, and must not become the size of a read.
 void TextFile::read_more() {
   if (buffer_.size() - filled_ < kBlock)
     buffer_.resize(std::max(2 * buffer_.size(), filled_ + kBlock));
-  for (const size_t enough = filled_ + kBlock; filled_ < enough && !ended_;) {
-    const size_t count = source_->read(buffer_.data() + filled_, buffer_.size() - filled_);
-    filled_ += count;
-    ended_ = count == 0;
-  }
+  const size_t count = source_->read(buffer_.data() + filled_, kBlock);
+  filled_ += count;
+  ended_ = count == 0;
 }
 
-// Looks at the first bytes.
-void TextFile::begin() {
-  begun_ = true;
+// Looks at the first bytes; false when there are too few.
+bool TextFile::begin() {
   const auto text = std::string_view(buffer_).substr(0, filled_);
-  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff"))
+  begun_ = ended_ || !may_become_mark(text);
+  if (text.starts_with(kMarks[1]) || text.starts_with(kMarks[2]))
     throw UserError({*name_, 0}, "is UTF-16",
                     "convert it to UTF-8: iconv -f UTF-16 -t UTF-8 FILE > NEW");
-  if (text.starts_with(kByteOrderMark)) start_ = checked_ = kByteOrderMark.size();
+  start_ = checked_ = text.size() - without_byte_order_mark(text).size();
+  return begun_;
 }
 
 // Moves checked_ to the end, or before a character that the next block completes.
@@ -184,7 +205,8 @@ void TextFile::fail_character() const {
     throw UserError(place, fmt::format("column {} is a NUL byte", column),
                     "a text file has none; is this a binary file, or UTF-16?");
   throw UserError(place, fmt::format("column {}: byte 0x{:02x} is not UTF-8", column, byte),
-                  "convert the file with iconv, or set malformed: replace");
+                  options_.is_in_config ? "convert the file with iconv, or set malformed: replace"
+                                        : "convert the file with iconv");
 }
 
 }  // namespace longbow::corpus

@@ -21,7 +21,9 @@ constexpr std::array<std::string_view, 2> names_of(Malformed) {
 struct TextOptions {
   Malformed malformed = Malformed::error;
   int64_t max_line = int64_t{64} << 20;
-  bool checksum = false;  // set in code, not in a config: see TextFile::sha256
+  // Set in code, not in a config.
+  bool checksum = false;     // see TextFile::sha256
+  bool is_in_config = true;  // whether hints may name the options above
 };
 template <class V>
 void fields(V& v, TextOptions& o) {
@@ -39,12 +41,15 @@ class TextFile {
   // UserError for what cannot be opened; a later call throws for what cannot be read, is cut off,
   // corrupt, UTF-16, not UTF-8 or has NUL bytes.
   explicit TextFile(const std::string& path, const TextOptions& options = {});
+  // Of a file that is open, such as stdin or a pipe, and stays open.
+  static TextFile of_descriptor(int descriptor, const std::string& name,
+                                const TextOptions& options = {});
   // The bytes of a file that is in memory; they must outlive this object.
   static TextFile in_memory(std::string_view bytes, const std::string& name,
                             const TextOptions& options = {});
 
-  // The next line without its end (LF or CRLF); false after the last one. A byte order mark is
-  // dropped. The view holds until the next call.
+  // The next line without its end (LF or CRLF), as soon as it has been written; false after the
+  // last one. A byte order mark is dropped. The view holds until the next call.
   bool line(std::string_view& line);
   bool line(std::string& line);
   // How the last line ended: "\n", "\r\n", or "" at the end of the file.
@@ -64,6 +69,7 @@ class TextFile {
   Place place() const { return place_at(lines_); }
   Place place_at(int64_t line) const;
   const TextOptions& options() const { return options_; }
+  int64_t stored() const { return source_->stored(); }  // bytes on disk that have been taken so far
 
   // Of the bytes on disk, to the end of the file, which this reads; needs options.checksum.
   std::string sha256();
@@ -72,7 +78,7 @@ class TextFile {
   TextFile(const TextOptions& options, const std::string& name);
   bool fill();
   void read_more();
-  void begin();
+  bool begin();
   void check();
   void replace_malformed();
   [[noreturn]] void fail_character() const;
