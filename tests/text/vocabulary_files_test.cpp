@@ -4,6 +4,7 @@
 
 #include "longbow/core/file.h"
 #include "longbow/text/formats/read_tokenizer.h"
+#include "longbow/text/formats/tokenizer_json.h"
 #include "tests/text/vectors.h"
 
 namespace longbow {
@@ -33,6 +34,15 @@ void expect_reference(const Tokenizer& tokenizer, const fs::path& folder) {
   EXPECT_EQ(count, 62u);
 }
 
+std::string message(const Gpt2Files& files) {
+  try {
+    parse_gpt2_files(files);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
 constexpr const char* kBert = "[PAD]\n[UNK]\n[CLS]\n[SEP]\na\n##b\nc";
 
 }  // namespace
@@ -57,13 +67,24 @@ TEST(VocabularyFiles, Gpt2sFilesAreATokenizer) {
   const auto tokenizer = parse_gpt2_files(files);
   EXPECT_EQ(tokenizer.encode("b a<|endoftext|>").ids, (std::vector<int32_t>{1, 3, 4}));
   EXPECT_EQ(tokenizer.decode(std::vector<int32_t>{1, 3}), "b a");
-  files.merges = "a b c\n";
-  try {
-    parse_gpt2_files(files);
-    FAIL();
-  } catch (const UserError& error) {
-    EXPECT_NE(std::string(error.what()).find("merges.txt:1: merge 'a b c'"), std::string::npos);
-  }
+  files.merges = "#version: 0.2\na b c\n";
+  EXPECT_EQ(message(files), "merges.txt:2: merge 'a b c' is not two tokens with a space between");
+  files.merges = "b a\n";
+  EXPECT_EQ(message(files), "vocab.json: BPE: 'ba' of the merges is not in the vocabulary");
+}
+
+TEST(VocabularyFiles, AByteOrderMarkIsDropped) {
+  const std::string mark = "\xef\xbb\xbf";
+  EXPECT_EQ(tokenizer_json(parse_bert_vocabulary(mark + kBert, "vocab.txt")),
+            tokenizer_json(parse_bert_vocabulary(kBert, "vocab.txt")));
+  Gpt2Files files;
+  files.vocabulary = R"({"a":0,"b":1,"ab":2})";
+  files.merges = "#version: 0.2\na b\n";
+  const auto plain = tokenizer_json(parse_gpt2_files(files));
+  EXPECT_EQ(tokenizer_json(parse_tokenizer_json(mark + plain, "t.json")), plain);
+  files.vocabulary = mark + files.vocabulary;
+  files.merges = mark + files.merges;
+  EXPECT_EQ(tokenizer_json(parse_gpt2_files(files)), plain);
 }
 
 TEST(VocabularyFiles, MistakesNameFileAndLine) {

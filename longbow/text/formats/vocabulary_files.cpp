@@ -18,13 +18,15 @@
 namespace longbow {
 namespace {
 
-// Calls take(line without its end, number from 1); nothing for an empty last line.
+// Calls take(line without its end, number from 1); nothing for an empty last line. A byte order
+// mark is dropped.
 template <class Take>
-void each_line(const std::string& text, const std::string& name, const Take& take) {
+void each_line(std::string_view text, const std::string& name, const Take& take) {
+  text = without_byte_order_mark(text);
   int number = 0;
   for (size_t at = 0; at < text.size();) {
     const size_t end = std::min(text.find('\n', at), text.size());
-    auto line = std::string_view(text).substr(at, end - at);
+    auto line = text.substr(at, end - at);
     if (line.ends_with('\r')) line.remove_suffix(1);
     ++number;
     if (find_invalid_utf8(line) != std::string_view::npos)
@@ -120,13 +122,15 @@ Tokenizer parse_bert_vocabulary(const std::string& text, const std::string& name
 
 Tokenizer parse_gpt2_files(const Gpt2Files& files) {
   // The vocabulary is the object that a tokenizer.json has inside its model.
-  const auto document = parse_tokenizer_document("{\"model\":{\"vocab\":" + files.vocabulary + "}}",
-                                                 files.vocabulary_name);
+  const auto document = parse_tokenizer_document(
+      fmt::format("{{\"model\":{{\"vocab\":{}}}}}", without_byte_order_mark(files.vocabulary)),
+      files.vocabulary_name);
   if (!document.has_entries)
     throw UserError(Place{files.vocabulary_name, 1}, "a vocabulary must be an object of ids");
+  const auto merges = read_merges(files.merges, files.merges_name);
   TokenizerParts parts;
   try {
-    parts.model = make_bpe({}, document.entries, read_merges(files.merges, files.merges_name));
+    parts.model = make_bpe({}, document.entries, merges);
   } catch (const UserError& error) {
     throw UserError(Place{files.vocabulary_name, 0}, error.what());
   }
