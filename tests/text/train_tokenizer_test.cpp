@@ -150,6 +150,10 @@ TEST(TrainTokenizer, RefusesOptionsOfAnotherKind) {
   options = of(TokenizerKind::words, 100);
   options.unknown_token = "";
   expect_refused(options, "unknown_token is empty; leave it out to have the default");
+  options = {.kind = TokenizerKind::bytes, .special_tokens = {{"<s>", "\u0120"}}};
+  expect_refused(options,
+                 "special_tokens has '\u0120', which is the token of a byte; give one of several "
+                 "characters");
 }
 
 TEST(TrainTokenizer, NeedsWords) {

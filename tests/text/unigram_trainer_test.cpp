@@ -5,6 +5,7 @@
 #include <set>
 
 #include "longbow/core/error.h"
+#include "longbow/text/models/unigram.h"
 #include "tests/text/training.h"
 
 namespace longbow {
@@ -127,6 +128,18 @@ TEST(UnigramTrainer, TheUnknownTokenIsASpecialOneOrComesFirst) {
   EXPECT_EQ(first.pieces[1].score, 0);
   EXPECT_EQ(first.pieces.size(), 200u);
   EXPECT_FALSE(train_unigram(some_words(), {.vocabulary = 200}).unknown_id.has_value());
+}
+
+TEST(UnigramTrainer, SpecialTokensInTheTextsAreNoPieces) {
+  const std::vector<WordCount> words = {{"cat[SEP]dog", 9}, {"sun[SEP]sea", 7}, {"cat", 5}};
+  const auto trained = train_unigram(
+      words, {.vocabulary = 40, .special_tokens = {"[SEP]", "a"}, .unknown_token = "<unk>"});
+  EXPECT_EQ(trained.pieces[1].text, "[SEP]");
+  EXPECT_EQ(trained.pieces[2].text, "a");
+  EXPECT_EQ(texts_of(trained).size(), trained.pieces.size()) << "each is there once";
+  std::vector<UnigramPiece> pieces;
+  for (const auto& piece : trained.pieces) pieces.emplace_back(piece.text, piece.score);
+  EXPECT_NO_THROW(make_unigram({}, pieces));
 }
 
 TEST(UnigramTrainer, AVocabularyBelowTheCharactersIsRefused) {

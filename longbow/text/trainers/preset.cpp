@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "longbow/core/option_error.h"
+#include "longbow/text/components/byte_level.h"
 #include "longbow/text/components/component.h"
 #include "longbow/text/components/decoders.h"
 #include "longbow/text/components/normalizers.h"
@@ -61,6 +62,12 @@ bool is_bert(Kind kind) {
 }
 bool is_metaspace(Kind kind) {
   return kind == Kind::sentencepiece_bpe || kind == Kind::unigram;
+}
+
+bool is_token_of_byte(const std::string& token) {
+  for (int byte = 0; byte < 256; ++byte)
+    if (spelling_of_byte(static_cast<unsigned char>(byte)) == token) return true;
+  return false;
 }
 
 Node flag(bool value) {
@@ -138,8 +145,12 @@ void check_kind_options(const TrainTokenizerOptions& options) {
                    "is not an option of " + name_of(options.kind), "kinds that have it: " + names);
   }
   if (options.special_tokens)
-    for (const auto& token : *options.special_tokens)
+    for (const auto& token : *options.special_tokens) {
       require_option(!token.empty(), "special_tokens", "has an empty token", "remove it");
+      require_option(options.kind != Kind::bytes || !is_token_of_byte(token), "special_tokens",
+                     "has " + quote(token) + ", which is the token of a byte",
+                     "give one of several characters");
+    }
   require_option(!options.unknown_token || !options.unknown_token->empty(), "unknown_token",
                  "is empty", "leave it out to have the default");
 }

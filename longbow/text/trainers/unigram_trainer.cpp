@@ -3,18 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <exception>
 #include <limits>
-#include <mutex>
 #include <set>
-#include <thread>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
 #include "longbow/core/error.h"
+#include "longbow/core/on_all_cores.h"
 #include "longbow/core/utf8.h"
 #include "longbow/text/trainers/piece_trie.h"
 
@@ -120,37 +117,13 @@ class Lattice {
   std::vector<const Arc*> last_, path_;
 };
 
-// Runs work(part) for parts 0 … count - 1 on several threads.
-template <class Work>
-void run_parts(size_t count, unsigned threads, const Work& work) {
-  std::atomic<size_t> next = 0;
-  std::mutex mutex;
-  std::exception_ptr error;
-  const auto loop = [&] {
-    try {
-      for (size_t part; (part = next++) < count;) work(part);
-    } catch (...) {
-      const std::lock_guard lock(mutex);
-      error = std::current_exception();
-    }
-  };
-  {
-    std::vector<std::jthread> helpers;
-    for (unsigned i = 1; i < threads; ++i) helpers.emplace_back(loop);
-    loop();
-  }
-  if (error) std::rethrow_exception(error);
-}
-
 class Trainer {
  public:
   Trainer(const std::vector<WordCount>& words, const UnigramTrainerOptions& options)
       : words_(words),
         options_(options),
         seeds_(unigram_seeds(words, options.max_piece_length, options.seed_size)),
-        trie_(texts_of(seeds_)),
-        threads_(options.threads > 0 ? options.threads
-                                     : std::max(std::thread::hardware_concurrency(), 1u)) {
+        trie_(texts_of(seeds_)) {
     for (const auto& word : words) total_ += static_cast<double>(word.count);
     double sum = 0;
     for (const auto& seed : seeds_) sum += seed.score;
@@ -218,7 +191,8 @@ class Trainer {
   std::vector<double> sum_over_words(const Visit& visit) const {
     constexpr size_t kParts = 16;
     std::vector<std::vector<double>> sums(kParts);
-    run_parts(kParts, threads_, [&](size_t part) {
+    const auto sum_part = [&](int64_t index) {
+      const auto part = static_cast<size_t>(index);
       auto& sum = sums[part];
       sum.assign(seeds_.size() + 1, 0);
       Lattice lattice;
@@ -227,7 +201,8 @@ class Trainer {
         lattice.fill(words_[i].word, trie_, model_);
         visit(lattice, static_cast<double>(words_[i].count), sum);
       }
-    });
+    };
+    on_all_cores(kParts, sum_part, options_.threads);
     for (size_t part = 1; part < kParts; ++part)
       for (size_t i = 0; i < sums[0].size(); ++i) sums[0][i] += sums[part][i];
     return std::move(sums[0]);
@@ -322,11 +297,15 @@ class Trainer {
       if (found == special.end()) found = special.insert(special.begin(), options_.unknown_token);
       trained.unknown_id = found - special.begin();
     }
+    // Special tokens are found in a text before the model sees it: they need no pieces of their
+    // own.
+    const std::unordered_set<std::string_view> known(special.begin(), special.end());
     std::unordered_map<std::string_view, uint32_t> left;
     for (const auto piece : model_.order) left.emplace(seeds_[piece].text, piece);
     double lost = 0;
     auto& pieces = trained.pieces;
     for (const auto& character : required) {
+      if (known.contains(character)) continue;
       const auto found = left.find(character);
       if (found != left.end()) {
         pieces.push_back({character, model_.scores[found->second]});
@@ -341,7 +320,8 @@ class Trainer {
     for (const auto piece : model_.order) {
       if (static_cast<int64_t>(pieces.size()) >= room) break;
       const auto& text = seeds_[piece].text;
-      if (!characters.contains(text)) pieces.push_back({text, model_.scores[piece]});
+      if (!characters.contains(text) && !known.contains(text))
+        pieces.push_back({text, model_.scores[piece]});
     }
     std::stable_sort(pieces.begin(), pieces.end(),
                      [](const ScoredPiece& a, const ScoredPiece& b) { return a.score > b.score; });
@@ -355,7 +335,6 @@ class Trainer {
   const UnigramTrainerOptions& options_;
   std::vector<ScoredPiece> seeds_;
   PieceTrie trie_;
-  unsigned threads_;
   double total_ = 0;
   Model model_;
 };
