@@ -105,6 +105,24 @@ TEST(Tokenizer, ABatchKeepsItsOrderAndIsPaddedToTheLongest) {
   EXPECT_THROW(tokenizer.encode_batch(texts, options), UserError);
 }
 
+// The text that fails first is in the first share of the texts, and one of the last takes so long
+// to fail that another thread is still at it.
+TEST(Tokenizer, AFailingBatchNamesTheFirstMistake) {
+  const auto tokenizer = parse_tokenizer_json(
+      R"({"pre_tokenizer":{"type":"Split","pattern":{"Regex":"(a+)+$"},"behavior":"Isolated",)"
+      R"("invert":false},"model":{"type":"WordLevel","vocab":{"b":0},"unk_token":"?"}})",
+      "t.json");
+  std::vector<std::string> texts(64, "b");
+  texts[15] = "c";
+  for (size_t i = 16; i < texts.size(); ++i) texts[i] = std::string(60, 'a') + "b";
+  try {
+    tokenizer.encode_batch(texts);
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_STREQ(error.what(), "WordLevel: the unknown token '?' is not in the vocabulary");
+  }
+}
+
 TEST(Tokenizer, ThreadsShareOne) {
   const auto tokenizer = words("");
   std::vector<std::thread> threads;

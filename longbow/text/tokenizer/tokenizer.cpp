@@ -3,13 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
 #include <limits>
 #include <mutex>
-#include <thread>
 
 #include "longbow/core/error.h"
+#include "longbow/core/on_all_cores.h"
 #include "longbow/core/utf8.h"
 #include "longbow/text/components/pieces.h"
 #include "longbow/text/tokenizer/word_cache.h"
@@ -255,27 +253,12 @@ std::vector<Encoding> Tokenizer::encode_batch(std::span<const std::string> texts
                                               const EncodeOptions& options) const {
   constexpr size_t kShare = 16;  // texts that a thread takes at a time
   std::vector<Encoding> out(texts.size());
-  std::atomic<size_t> next = 0;
-  std::exception_ptr failure;
-  std::mutex failure_mutex;
-  const auto work = [&] {
-    try {
-      for (size_t begin; (begin = next.fetch_add(kShare)) < texts.size();)
-        for (size_t i = begin; i < std::min(begin + kShare, texts.size()); ++i)
-          out[i] = finish(encode_one(texts[i], options), {}, options);
-    } catch (...) {
-      const std::lock_guard lock(failure_mutex);
-      failure = std::current_exception();
-      next = texts.size();
-    }
-  };
   const size_t shares = (texts.size() + kShare - 1) / kShare;
-  const size_t count = std::min<size_t>(std::max(1u, std::thread::hardware_concurrency()), shares);
-  std::vector<std::thread> threads;
-  for (size_t i = 1; i < count; ++i) threads.emplace_back(work);
-  work();
-  for (auto& thread : threads) thread.join();
-  if (failure) std::rethrow_exception(failure);
+  on_all_cores(static_cast<int64_t>(shares), [&](int64_t share) {
+    const size_t begin = static_cast<size_t>(share) * kShare;
+    for (size_t i = begin; i < std::min(begin + kShare, texts.size()); ++i)
+      out[i] = finish(encode_one(texts[i], options), {}, options);
+  });
   if (const auto* padding = padding_of(state_->parts, options)) pad_all(out, *padding);
   return out;
 }
