@@ -1,6 +1,5 @@
 #pragma once
-// Regular expressions of tokenizer.json, which are Oniguruma's, run by PCRE2. The classes \w, \s
-// and \d mean what Oniguruma means by them.
+// Regular expressions of tokenizer.json, which are Oniguruma's, run by PCRE2.
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -13,7 +12,8 @@ class Regex {
  public:
   // UserError without a place when the pattern cannot be compiled.
   explicit Regex(const std::string& pattern);
-  static Regex literal(std::string_view text);  // matches this text
+  static Regex literal(std::string_view text);        // matches this text
+  static std::string escaped(std::string_view text);  // its pattern, in any regular expression
 
   // Calls with the bounds of each match, left to right without overlap; an empty match counts, but
   // not where the one before it ended. An empty text has none. A pattern that takes too many steps
