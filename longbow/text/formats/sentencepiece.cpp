@@ -14,6 +14,7 @@
 #include "longbow/text/formats/wire.h"
 #include "longbow/text/models/bpe.h"
 #include "longbow/text/models/unigram.h"
+#include "longbow/text/unicode/regex.h"
 #include "longbow/text/unicode/well_formed.h"
 
 namespace longbow {
@@ -37,6 +38,12 @@ struct SentencePieceFile {
   bool byte_fallback = false, whitespace_as_suffix = false;
   std::string charsmap;
   bool add_dummy_prefix = true, remove_extra_whitespaces = true, escape_whitespaces = true;
+
+  bool has_symbols() const {
+    return std::any_of(pieces.begin(), pieces.end(), [](const ScoredPiece& piece) {
+      return piece.type == PieceType::user_defined;
+    });
+  }
 };
 
 ScoredPiece read_piece(std::string_view bytes, const std::string& name) {
@@ -94,20 +101,51 @@ Node replacement(const char* kind, const std::string& pattern, const std::string
                                     {"content", Node::string(content)}});
 }
 
+NormalizerPtr sequence_of(const Node& steps) {
+  if (steps.items.empty()) return nullptr;
+  return read_normalizer(component_node("Sequence", {{"normalizers", steps}}));
+}
+
+// Before any text but an empty one and those of the symbols, which are normalized like any text to
+// be found in one.
+Node mark_in_front(const SentencePieceFile& file, const NormalizerPtr& before) {
+  std::string symbols;
+  for (const auto& piece : file.pieces) {
+    if (piece.type != PieceType::user_defined) continue;
+    AlignedText text;
+    text.assign(piece.text, 0, AlignedText::Alignment::none);
+    if (before) before->apply(text);
+    symbols += (symbols.empty() ? "" : "|") + Regex::escaped(text.view());
+  }
+  return replacement("Regex", "\\A(?!(?:" + symbols + ")?\\z)", kSpaceMark);
+}
+
+// User-defined symbols may hold marks of spaces, and the mark in front of a text stands before
+// them. So a model that has such symbols has its marks written here, before symbols are looked for;
+// otherwise the pre-tokenizer writes them.
 NormalizerPtr normalizer_of(const SentencePieceFile& file) {
   auto steps = Node::list();
   if (!file.charsmap.empty())
     steps.items.push_back(component_node(
         "Precompiled", {{"precompiled_charsmap", Node::string(base64_of(file.charsmap))}}));
+  const bool has_symbols = file.has_symbols();
   if (file.remove_extra_whitespaces) {
-    // Spaces in front stay as one: it is the space that a text is given in front. Without that,
-    // they go.
-    const char* ends = file.add_dummy_prefix ? " +$" : "^ +| +$";
-    steps.items.push_back(replacement("Regex", ends, ""));
+    // Where the pre-tokenizer writes the mark in front, spaces there stay as one, which becomes it.
+    const bool becomes_mark = file.add_dummy_prefix && !has_symbols;
+    steps.items.push_back(replacement("Regex", becomes_mark ? " +\\z" : "\\A +| +\\z", ""));
     steps.items.push_back(replacement("Regex", " {2,}", " "));
   }
-  if (steps.items.empty()) return nullptr;
-  return read_normalizer(component_node("Sequence", {{"normalizers", std::move(steps)}}));
+  if (has_symbols || (file.add_dummy_prefix && !file.remove_extra_whitespaces))
+    steps.items.push_back(replacement("String", " ", kSpaceMark));
+  if (has_symbols && file.add_dummy_prefix)
+    steps.items.push_back(mark_in_front(file, sequence_of(steps)));
+  return sequence_of(steps);
+}
+
+Node metaspace(const std::string& mark, const char* prepend_scheme, bool splits) {
+  return component_node("Metaspace", {{"replacement", Node::string(mark)},
+                                      {"prepend_scheme", Node::string(prepend_scheme)},
+                                      {"split", Node::boolean(splits)}});
 }
 
 // Words may be cut one by one when no piece goes on after a space.
@@ -115,10 +153,15 @@ PreTokenizerPtr pre_tokenizer_of(const SentencePieceFile& file) {
   const bool splits = std::none_of(file.pieces.begin(), file.pieces.end(), [](const auto& piece) {
     return piece.type == PieceType::normal && piece.text.find(kSpaceMark, 1) != std::string::npos;
   });
+  if (!file.add_dummy_prefix || file.has_symbols())
+    return read_pre_tokenizer(metaspace(kSpaceMark, "never", splits));
+  if (file.remove_extra_whitespaces)
+    return read_pre_tokenizer(metaspace(kSpaceMark, "first", splits));
+  // A space in front, which is a mark already, has the mark of the text before it. Metaspace would
+  // not put a mark before another, but it does put a space there.
   return read_pre_tokenizer(component_node(
-      "Metaspace", {{"replacement", Node::string(kSpaceMark)},
-                    {"prepend_scheme", Node::string(file.add_dummy_prefix ? "first" : "never")},
-                    {"split", Node::boolean(splits)}}));
+      "Sequence", {{"pretokenizers", Node::list({metaspace(" ", "first", false),
+                                                 metaspace(kSpaceMark, "never", splits)})}}));
 }
 
 TokenDecoderPtr decoder_of(const SentencePieceFile& file, const std::string& unknown) {

@@ -8,8 +8,9 @@
 namespace longbow {
 
 // Models of type unigram, bpe and char. Encoding gives SentencePiece's ids; special tokens in a
-// text are plain text to SentencePiece, so pass SpecialText::plain for that. A UserError that names
-// the file for what is cut off or not supported.
+// text are plain text to SentencePiece, so pass SpecialText::plain for that. A text that is a
+// user-defined symbol and nothing else is that symbol alone, where SentencePiece may put the mark
+// of a space before it. A UserError that names the file for what is cut off or not supported.
 Tokenizer parse_sentencepiece(const std::string& bytes, const std::string& name);
 
 }  // namespace longbow
