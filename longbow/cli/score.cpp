@@ -4,30 +4,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iostream>
-#include <iterator>
 
-#include "longbow/core/file.h"
-#include "longbow/core/utf8.h"
+#include "longbow/cli/text_input.h"
 
 namespace longbow::cli {
 namespace {
 
 LineFile read_lines(const std::string& path) {
-  LineFile file{path == "-" ? "stdin" : path, {}};
-  const auto text =
-      path == "-" ? std::string(std::istreambuf_iterator<char>(std::cin), {}) : read_file(path);
-  if (const auto broken = find_invalid_utf8(text); broken != std::string::npos) {
-    const auto before = text.begin() + static_cast<std::ptrdiff_t>(broken);
-    throw UserError(Place{file.name, 1 + static_cast<int>(std::count(text.begin(), before, '\n'))},
-                    "is not UTF-8", "convert the file");
-  }
-  for (size_t at = 0; at < text.size();) {
-    const auto end = std::min(text.find('\n', at), text.size());
-    file.lines.push_back(text.substr(at, end - at));
-    if (file.lines.back().ends_with('\r')) file.lines.back().pop_back();
-    at = end + 1;
-  }
+  auto text = open_text(path);
+  LineFile file{text.name(), {}};
+  for (std::string line; text.line(line);) file.lines.push_back(line);
   if (file.lines.empty()) throw UserError(Place{file.name, 0}, "is empty", "give one text a line");
   return file;
 }

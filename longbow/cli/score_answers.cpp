@@ -1,12 +1,15 @@
 // `score answers`.
 #include <fmt/format.h>
 
+#include <string>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "longbow/cli/commands.h"
 #include "longbow/cli/score.h"
-#include "longbow/core/file.h"
 #include "longbow/core/log.h"
+#include "longbow/corpus/readers/json_stream.h"
 #include "longbow/metrics/answers.h"
 
 namespace longbow::cli {
@@ -15,6 +18,7 @@ namespace {
 using metrics::AnswerRules;
 
 const char* const kForm = "give a file of the form of SQuAD's";
+constexpr corpus::TextOptions kPlain = {.is_in_config = false};
 
 struct Question {
   std::string id;
@@ -27,40 +31,91 @@ struct Questions {
   std::string version;
 };
 
-const Node& member(const Node& node, const char* key) {
-  if (const auto* found = node.find(key)) return *found;
-  throw UserError(node.place, fmt::format("there is no {}", quote(key)), kForm);
-}
+// Reads the form of SQuAD's files from front to back: those for training have more values than a
+// tree should hold.
+class QuestionReader {
+ public:
+  explicit QuestionReader(const std::string& path) : file_(path, kPlain), json_(file_) {}
 
-const std::vector<Node>& items_of(const Node& node, const char* key) {
-  const auto& list = member(node, key);
-  if (!list.is_list())
-    throw UserError(list.place, fmt::format("{} is not a list", quote(key)), kForm);
-  return list.items;
-}
+  Questions read() {
+    object({"data"}, [&](const std::string& key) {
+      if (key == "version") return scalar(key, questions_.version);
+      return key == "data" && list(key, [&] { article(); });
+    });
+    json_.finish();
+    if (questions_.all.empty()) throw UserError(Place{file_.name(), 0}, "has no questions", kForm);
+    return std::move(questions_);
+  }
 
-Questions read_questions(const std::string& path) {
-  const auto root = parse_json(read_file(path), path);
-  Questions questions;
-  if (const auto* version = root.find("version"))
-    questions.version = as_string(*version, "version");
-  for (const auto& article : items_of(root, "data"))
-    for (const auto& paragraph : items_of(article, "paragraphs"))
-      for (const auto& asked : items_of(paragraph, "qas")) {
-        Question question{as_string(member(asked, "id"), "id"), {}};
-        for (const auto& answer : items_of(asked, "answers"))
-          question.answers.push_back(as_string(member(answer, "text"), "text"));
-        questions.may_be_unanswerable |= asked.find("is_impossible") != nullptr;
-        questions.all.push_back(std::move(question));
-      }
-  if (questions.all.empty()) throw UserError(Place{path, 0}, "has no questions", kForm);
-  return questions;
-}
+ private:
+  using Kind = corpus::JsonStream::Kind;
+
+  // Reads what comes next by take(key), which says whether it has read the value. All of `needed`
+  // must be there.
+  template <class Take>
+  void object(std::vector<std::string> needed, const Take& take) {
+    if (json_.kind() != Kind::object) fail("an object is expected");
+    const auto place = json_.place();
+    std::string key;
+    for (json_.open_object(); json_.key(key);) {
+      if (take(key))
+        std::erase(needed, key);
+      else
+        json_.skip();
+    }
+    if (!needed.empty())
+      throw UserError(place, fmt::format("there is no {}", quote(needed.front())), kForm);
+  }
+  template <class Take>
+  bool list(const std::string& key, const Take& take_item) {
+    if (json_.kind() != Kind::array) fail(quote(key) + " is not a list");
+    for (json_.open_array(); json_.item();) take_item();
+    return true;
+  }
+  // A text, or a number as it is written.
+  bool scalar(const std::string& key, std::string& text) {
+    if (json_.kind() == Kind::string)
+      json_.string(text);
+    else if (json_.kind() == Kind::number)
+      json_.word(text);
+    else
+      fail(quote(key) + " is not a string");
+    return true;
+  }
+  [[noreturn]] void fail(const std::string& what) const {
+    throw UserError(json_.place(), what, kForm);
+  }
+
+  void article() {
+    object({"paragraphs"}, [&](const std::string& key) {
+      return key == "paragraphs" && list(key, [&] { paragraph(); });
+    });
+  }
+  void paragraph() {
+    object({"qas"},
+           [&](const std::string& key) { return key == "qas" && list(key, [&] { question(); }); });
+  }
+  void question() {
+    auto& question = questions_.all.emplace_back();
+    object({"id", "answers"}, [&](const std::string& key) {
+      if (key == "is_impossible") questions_.may_be_unanswerable = true;
+      if (key == "id") return scalar(key, question.id);
+      return key == "answers" && list(key, [&] { answer(question.answers.emplace_back()); });
+    });
+  }
+  void answer(std::string& text) {
+    object({"text"}, [&](const std::string& key) { return key == "text" && scalar(key, text); });
+  }
+
+  corpus::TextFile file_;
+  corpus::JsonStream json_;
+  Questions questions_;
+};
 
 using Predictions = std::unordered_map<std::string, std::string>;
 
 Predictions read_predictions(const std::string& path) {
-  const auto root = parse_json(read_file(path), path);
+  const auto root = parse_json(corpus::TextFile(path, kPlain).read_all(), path);
   if (!root.is_map())
     throw UserError(Place{path, 0}, "is not a map", "give {\"id\": \"answer\", …}");
   Predictions predictions;
@@ -123,7 +178,7 @@ void print(const char* name, const metrics::AnswerSums& sums) {
 }  // namespace
 
 int run(const ScoreAnswersCommand& command) {
-  const auto questions = read_questions(command.data);
+  const auto questions = QuestionReader(command.data).read();
   const auto predictions = read_predictions(command.predictions);
   const auto rules = rules_of(command, questions);
   const auto totals = score_all(command, questions, predictions, rules);

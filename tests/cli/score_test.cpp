@@ -6,6 +6,7 @@
 
 #include "longbow/core/version.h"
 #include "tests/cli/program.h"
+#include "tests/corpus/support.h"
 
 namespace longbow::cli {
 namespace {
@@ -141,7 +142,9 @@ TEST(ScoreCommand, AnswersMistakesInTextsWithOneLine) {
                  "short.txt: 2 lines, but out.txt has 3; line N of one file belongs to line N of "
                  "the other");
   expect_mistake(here, with(bleu, {"empty.txt"}), "empty.txt: is empty; give one text a line");
-  expect_mistake(here, with(bleu, {"latin.txt"}), "latin.txt:2: is not UTF-8; convert the file");
+  expect_mistake(here, with(bleu, {"latin.txt"}),
+                 "latin.txt:2: column 2: byte 0xe9 is not UTF-8; convert the file with iconv");
+  expect_mistake(here, with(bleu, {"."}), ".: is a folder; give files with one text per line");
   expect_mistake(here, with(bleu, {"ref.txt", "--tokenize", "13b"}),
                  "--tokenize: unknown value '13b'; did you mean '13a'?");
   expect_mistake(here, with(bleu, {"ref.txt", "--smooth", "most"}),
@@ -174,6 +177,27 @@ TEST(ScoreCommand, ScoresLabels) {
   EXPECT_TRUE(table.out.starts_with("accuracy           0.8000\n")) << table.out;
   for (const auto* word : {"precision", "politics", "macro", "weighted", "0.6667"})
     EXPECT_NE(table.out.find(word), std::string::npos) << word << "\n" << table.out;
+}
+
+TEST(ScoreCommand, ScoresTheLinesOfAFileHoweverItIsStored) {
+  const Workspace here;
+  here.write("truth.txt", "pos\nneg\npos\nneg\n");
+  const auto of = [&](const std::string& bytes) {
+    here.write("out.txt", bytes);
+    return scored(here,
+                  {"classification", "--predictions", "out.txt", "--references", "truth.txt"});
+  };
+  const std::string mark = "\xef\xbb\xbf";
+  const auto expected = of("pos\nneg\npos\npos\n");
+  EXPECT_EQ(expected.at("accuracy"), 0.75);
+  EXPECT_EQ(of(mark + "pos\nneg\npos\npos\n"), expected);
+  EXPECT_EQ(of("pos\r\nneg\r\npos\r\npos"), expected);
+  EXPECT_EQ(of(mark + "pos\r\nneg\r\npos\r\npos\r\n"), expected);
+  EXPECT_EQ(of(corpus::gzipped("pos\nneg\npos\npos\n")), expected);
+  here.write("out.txt", std::string("pos\nn\0g\npos\npos\n", 15));
+  expect_mistake(here, {"classification", "--predictions", "out.txt", "--references", "truth.txt"},
+                 "out.txt:2: column 2 is a NUL byte; a text file has none; is this a binary file, "
+                 "or UTF-16?");
 }
 
 TEST(ScoreCommand, ScoresNumbers) {
@@ -257,6 +281,41 @@ TEST(ScoreCommand, ScoresAnswers) {
   EXPECT_EQ(korean.out, "korquad       exact match 0.00, F1 55.56 (3 questions)\n");
 }
 
+TEST(ScoreCommand, ScoresAnswersInFilesThatArePackedOrHaveAByteOrderMark) {
+  const Workspace here;
+  const std::string out = R"({"1": "Cat!", "2": "서울", "3": ""})", mark = "\xef\xbb\xbf";
+  here.write("v1.json", questions("1.1", false));
+  here.write("out.json", out);
+  here.write("marked.json", mark + questions("1.1", false));
+  here.write("marked_out.json", mark + out);
+  here.write("packed.json", corpus::xzipped(questions("1.1", false)));
+  here.write("packed_out.json", corpus::gzipped(out));
+  const auto of = [&](const std::string& data, const std::string& predictions) {
+    return scored(here, {"answers", "--predictions", predictions, "--data", data});
+  };
+  const auto expected = of("v1.json", "out.json");
+  EXPECT_EQ(expected.at("questions"), 3);
+  EXPECT_EQ(of("marked.json", "marked_out.json"), expected);
+  EXPECT_EQ(of("packed.json", "packed_out.json"), expected);
+}
+
+TEST(ScoreCommand, ScoresAsManyQuestionsAsSquadsTrainingFileHas) {
+  const Workspace here;
+  std::string asked, predicted;
+  for (int i = 0; i < 130'000; ++i) {
+    const auto id = std::to_string(i), comma = std::string(i > 0 ? "," : "");
+    asked += comma + R"({"id":")" + id + R"(","question":"?","answers":[{"text":"x",)" +
+             R"("answer_start":0}],"is_impossible":false})";
+    predicted += comma + "\"" + id + R"(":"x")";
+  }
+  here.write("data.json", R"({"data":[{"title":"t","paragraphs":[{"qas":[)" + asked +
+                              R"(],"context":"c"}]}],"version":"v2.0"})");
+  here.write("out.json", "{" + predicted + "}");
+  const auto scores = scored(here, {"answers", "--predictions", "out.json", "--data", "data.json"});
+  EXPECT_EQ(scores.at("questions"), 130'000);
+  EXPECT_EQ(scores.at("exact_match"), 100);
+}
+
 TEST(ScoreCommand, CountsQuestionsWithoutPredictionAsZero) {
   const Workspace here;
   here.write("data.json", questions("KorQuAD_v1.0_dev", false));
@@ -290,6 +349,17 @@ TEST(ScoreCommand, AnswersMistakesInQuestionsWithOneLine) {
           "out.json:1: there is no 'data'; give a file of the form of SQuAD's");
   refused("out.json", "other.json",
           "other.json:3: 'paragraphs' is not a list; give a file of the form of SQuAD's");
+  const auto refused_question = [&](const std::string& question, const std::string& what) {
+    here.write("q.json", "{\"data\": [{\"paragraphs\": [{\"qas\":\n[" + question + "]}]}]}");
+    refused("out.json", "q.json", "q.json:2: " + what + "; give a file of the form of SQuAD's");
+  };
+  refused_question(R"({"answers": []})", "there is no 'id'");
+  refused_question(R"({"id": null, "answers": []})", "'id' is not a string");
+  refused_question(R"({"id": "1", "answers": [{"answer_start": 0}]})", "there is no 'text'");
+  refused_question("[]", "an object is expected");
+  here.write("broken.json", "{\"data\": [],}");
+  refused("out.json", "broken.json",
+          "broken.json:1: not valid JSON: a key in double quotes is expected");
 }
 
 }  // namespace
