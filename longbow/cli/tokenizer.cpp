@@ -2,20 +2,17 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
-#include <iostream>
 #include <optional>
 #include <span>
 #include <system_error>
 
 #include "longbow/cli/commands.h"
+#include "longbow/cli/text_input.h"
 #include "longbow/core/error.h"
 #include "longbow/core/fields.h"
 #include "longbow/core/file.h"
-#include "longbow/core/file_error.h"
 #include "longbow/core/interruption.h"
 #include "longbow/core/log.h"
 #include "longbow/core/option_error.h"
@@ -37,42 +34,37 @@ class Lines {
   explicit Lines(std::vector<std::string> files) : files_(std::move(files)) {}
 
   bool next(std::string& line) {
-    while (true) {
-      if (!stream_ && !open()) return false;
-      if (std::getline(*stream_, line)) break;
-      if (stream_->bad()) throw UserError(place(), "cannot be read");
-      stream_ = nullptr;
+    while (file_ || open()) {
+      if (file_->line(line)) return true;
+      stored_ += file_->stored();
+      file_.reset();
     }
-    ++line_;
-    if (line.ends_with('\r')) line.pop_back();
-    return true;
+    return false;
   }
-  Place place() const { return {name_, line_}; }  // of the line that was read last
+  Place place() const { return file_->place(); }  // of the line that was read last
+  int64_t stored() const { return stored_ + (file_ ? file_->stored() : 0); }  // bytes on disk
 
  private:
   bool open() {
     if (opened_ == files_.size()) return false;
-    const auto& file = files_[opened_++];
-    line_ = 0;
-    name_ = file == "-" ? "stdin" : file;
-    stream_ = &std::cin;
-    if (file == "-") return true;
-    std::error_code unknown;
-    if (fs::is_directory(file, unknown))
-      throw UserError(Place{file, 0}, "is a folder", "give files with one text per line");
-    opened_file_ = std::ifstream(file, std::ios::binary);
-    if (!opened_file_) fail_at(file, "cannot be read", errno);
-    stream_ = &opened_file_;
+    file_ = open_text(files_[opened_++]);
     return true;
   }
 
   std::vector<std::string> files_;
   size_t opened_ = 0;
-  std::ifstream opened_file_;
-  std::istream* stream_ = nullptr;
-  std::string name_;
-  int line_ = 0;
+  std::optional<corpus::TextFile> file_;
+  int64_t stored_ = 0;  // of the files before
 };
+
+// Finds what is wrong with a file before the texts of others are read. What is neither a file nor a
+// folder stays closed: opening a pipe takes from it.
+void check_files(const std::vector<std::string>& files) {
+  for (const auto& file : files) {
+    std::error_code unknown;
+    if (file != "-" && !fs::is_other(file, unknown)) open_text(file);
+  }
+}
 
 // 0 when it is not known, as of a pipe.
 int64_t bytes_of(const std::vector<std::string>& files) {
@@ -129,8 +121,10 @@ int train(const TokenizerCommand& command) {
   if (!command.force && fs::exists(command.out))
     throw UserError(Place{command.out, 0}, "exists already",
                     "give another file with --out, or --force to replace it");
+  require_writable(command.out);
   if (command.files.empty() && options.kind != TokenizerKind::bytes)
     throw UserError("no file to train on", "give files with one text per line; - is stdin");
+  check_files(command.files);
   const InterruptionGuard guard;
   show_work(style);
   Lines lines(command.files);
@@ -143,7 +137,7 @@ int train(const TokenizerCommand& command) {
           stage = name;
           work.emplace("tokenizer: " + stage, stage == "texts" ? bytes_of(command.files) : total);
         }
-        work->reached(done);
+        work->reached(stage == "texts" ? lines.stored() : done);
       });
   work.reset();
   write_file(command.out, tokenizer_json(tokenizer));
@@ -162,15 +156,25 @@ std::string json_of(const Encoding& encoding) {
                      fmt::join(offsets, ", "), fmt::join(encoding.type_ids, ", "));
 }
 
-Encoding encoded(const Tokenizer& tokenizer, const TokenizerCommand& command,
-                 const std::string& line, const Place& place) {
-  const EncodeOptions options = {.add_special_tokens = !command.plain};
-  if (!command.pair) return tokenizer.encode(line, options);
+// The end of the first of two texts in a line.
+size_t only_tab(const std::string& line, const Place& place) {
   const auto tab = line.find('\t');
   if (tab == std::string::npos || line.find('\t', tab + 1) != std::string::npos)
     throw UserError(place, "is not two texts with one TAB between them", "leave --pair out");
-  return tokenizer.encode(std::string_view(line).substr(0, tab),
-                          std::string_view(line).substr(tab + 1), options);
+  return tab;
+}
+
+Encoding encoded(const Tokenizer& tokenizer, const TokenizerCommand& command,
+                 const std::string& line, const Place& place) {
+  const EncodeOptions options = {.add_special_tokens = !command.plain};
+  const auto tab = command.pair ? only_tab(line, place) : line.size();
+  const auto first = std::string_view(line).substr(0, tab);
+  try {
+    if (!command.pair) return tokenizer.encode(first, options);
+    return tokenizer.encode(first, std::string_view(line).substr(tab + 1), options);
+  } catch (const UserError& error) {
+    throw UserError(place, error.what());
+  }
 }
 
 int encode(const TokenizerCommand& command) {

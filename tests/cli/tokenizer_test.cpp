@@ -1,8 +1,11 @@
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/program.h"
+#include "tests/corpus/support.h"
 
 namespace longbow::cli {
 namespace {
@@ -80,6 +83,72 @@ TEST(TokenizerCommand, TheSameTextsGiveTheSameFile) {
   EXPECT_EQ(here.read("tokenizer.json"), again.read("tokenizer.json"));
 }
 
+TEST(TokenizerCommand, ReadsTextsPlainAndPackedWithAndWithoutAByteOrderMark) {
+  const Arguments options = {"--kind", "characters"};
+  const auto here = trained(options);
+  const auto expected = here.read("tokenizer.json");
+  const auto encoded = [&](const std::string& file) {
+    return here.run({"tokenizer", "encode", "--tokenizer", "tokenizer.json", "--file", file}).out;
+  };
+  const auto tokens = encoded("a.txt");
+  EXPECT_TRUE(tokens.starts_with("t h e ")) << tokens;
+  const std::string marked = std::string("\xef\xbb\xbf") + kTexts;
+  here.write("marked.txt", marked);
+  here.write("packed", corpus::gzipped(kTexts));
+  here.write("both.txt", corpus::xzipped(marked));
+  for (const auto* file : {"marked.txt", "packed", "both.txt", "-"}) {
+    Arguments train = {"tokenizer", "train", file, "--out", "t.json", "--force"};
+    train.insert(train.end(), options.begin(), options.end());
+    const int input = open(here.path("packed").c_str(), O_RDONLY);
+    ASSERT_GE(input, 0);
+    const auto outcome = Running(here.folder(), train, ".stdout", input).finish();
+    close(input);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(here.read("t.json"), expected) << file;
+    if (file != std::string("-")) EXPECT_EQ(encoded(file), tokens) << file;
+  }
+}
+
+TEST(TokenizerCommand, BytesThatAreNoTextAreRefused) {
+  const auto here = trained({"--kind", "byte_bpe", "--vocabulary", "264"});
+  here.write("latin.txt", "1\n2\xff\n");
+  here.write("u16.txt", std::string("\xff\xfe"
+                                    "a\0",
+                                    4));
+  const std::string latin =
+      "longbow: latin.txt:2: column 2: byte 0xff is not UTF-8; convert the file with iconv\n";
+  const auto refused = [&](const Arguments& arguments) {
+    const auto outcome = here.run(arguments);
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_FALSE(here.has("t.json"));
+    return outcome.err;
+  };
+  EXPECT_EQ(refused({"tokenizer", "train", "latin.txt", "--out", "t.json"}), latin);
+  EXPECT_EQ(refused({"tokenizer", "train", "u16.txt", "--out", "t.json"}),
+            "longbow: u16.txt: is UTF-16; convert it to UTF-8: iconv -f UTF-16 -t UTF-8 FILE > "
+            "NEW\n");
+  for (const auto* action : {"encode", "decode"})
+    EXPECT_EQ(
+        refused({"tokenizer", action, "--tokenizer", "tokenizer.json", "--file", "latin.txt"}),
+        latin);
+}
+
+TEST(TokenizerCommand, WhatCannotBeEncodedIsNamedWithItsLine) {
+  const Workspace here;
+  here.write("t.json", R"({"model":{"type":"WordLevel","vocab":{"a":0},"unk_token":"?"}})");
+  here.write("a.txt", "a\nb\n");
+  here.write("pairs.txt", "a\tb\n");
+  const std::string mistake = ": WordLevel: the unknown token '?' is not in the vocabulary\n";
+  const auto one = here.run({"tokenizer", "encode", "--tokenizer", "t.json", "--file", "a.txt"});
+  EXPECT_EQ(one.code, 2);
+  EXPECT_EQ(one.out, "a\n");
+  EXPECT_EQ(one.err, "longbow: a.txt:2" + mistake);
+  EXPECT_EQ(
+      here.run({"tokenizer", "encode", "--tokenizer", "t.json", "--file", "pairs.txt", "--pair"})
+          .err,
+      "longbow: pairs.txt:1" + mistake);
+}
+
 struct Refused {
   Arguments options;
   const char* message;
@@ -89,6 +158,7 @@ TEST(TokenizerCommand, AMistakeIsOneLine) {
   const Workspace here;
   here.write("a.txt", kTexts);
   here.write("empty.txt", "\n \n");
+  here.write("latin.txt", "caf\xe9\n");
   here.write("there.json", "");
   const Refused all[] = {
       {{"a.txt", "--out", "t.json", "--kind", "wordpeice"},
@@ -108,6 +178,14 @@ TEST(TokenizerCommand, AMistakeIsOneLine) {
       {{".", "--out", "t.json"}, ".: is a folder; give files with one text per line"},
       {{"a.txt", "--out", "there.json"},
        "there.json: exists already; give another file with --out, or --force to replace it"},
+      {{"nowhere.txt", "--out", "nodir/t.json"},
+       "nodir/t.json: cannot be written; there is no folder 'nodir'"},
+      {{"nowhere.txt", "--out", ".", "--force"}, ".: cannot be written; it is not a regular file"},
+      {{"latin.txt", "nowhere.txt", "--out", "t.json"},
+       "nowhere.txt: cannot be read; No such file or directory"},
+      {{"--kind", "bytes", "--special-tokens", "<s>,a", "--out", "t.json"},
+       "--special-tokens: tokenizer.special_tokens has 'a', which is the token of a byte; give "
+       "one of several characters"},
   };
   for (const auto& [options, message] : all) {
     Arguments arguments = {"tokenizer", "train"};
