@@ -81,7 +81,10 @@ class Choosing {
     }
     const auto left = room - counted(t, at::gt_out(flags, a, least));  // ties to keep
     const auto ties = counts_(t).copy_(at::eq_out(flags, a, least)).cumsum_(2);
-    t.of_queries(border_).copy_(counted(t, at::lt_out(flags, ties, left.to(at::kInt))));
+    const auto border = counted(t, at::lt_out(flags, ties, left.to(at::kInt)));
+    // NaN is neither above nor equal to another score: with the last key for its border nothing is
+    // hidden, and NaN is what is read.
+    t.of_queries(border_).copy_(border.clamp_max(t.columns - 1));
   }
 
  private:
@@ -94,7 +97,7 @@ class Choosing {
   Tensor budget(const Tile& t, const Tensor& a, int64_t most) const {
     if (config_.k_ratio == 0) return at::full({a.size(0), t.rows, 1}, most, border_.options());
     auto flags = flags_(t);
-    const auto part = counted(t, at::gt_out(flags, a, -kInfinity)).to(at::kDouble);
+    const auto part = counted(t, at::ne_out(flags, a, -kInfinity)).to(at::kDouble);
     return (part * config_.k_ratio - kRounding).ceil().to(at::kLong).clamp(1, most);
   }
   // True flags of each row. [B H, rows, 1]
@@ -204,7 +207,7 @@ class Kvt : public AllPairs {
     const auto members =
         at::zeros({q.size(0), q.size(1), q.size(2), heads.k.size(2)}, q.options().dtype(at::kBool));
     each_tile(scaled(q), heads.k, seen, tiling, [&](const Tile& t, const Tensor& a) {
-      t.of_queries(members.flatten(0, 1)).narrow(2, t.column, t.columns).copy_(a > -kInfinity);
+      t.of_queries(members.flatten(0, 1)).narrow(2, t.column, t.columns).copy_(a != -kInfinity);
     });
     return members;
   }

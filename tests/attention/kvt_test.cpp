@@ -201,6 +201,23 @@ TEST(Kvt, HalfTypesChooseInFloat32) {
                      x.narrow(1, 1, 1).narrow(2, 0, 2).expand({1, 2, 2}), kExact);
 }
 
+// A loss that is not finite is reported by who trains, so it has to arrive there.
+TEST(Kvt, NotANumberStaysOne) {
+  auto x = random_normal({1, 20, kWidth}, 14);
+  x[0][5].fill_(NAN);
+  for (const std::string options : {"{k: 4}", "{k_ratio: 0.25}", "{k: 4, ties: threshold}"})
+    for (const bool causal : {false, true})
+      for (const bool looks : {false, true}) {
+        Tensors maps;
+        Context context = {.mask = {.causal = causal}, .maps = looks ? &maps : nullptr};
+        Tensor y;
+        EXPECT_EQ(error_of([&] { y = (*made(options))(x, context); }), "") << options;
+        ASSERT_TRUE(y.defined());
+        EXPECT_TRUE(y[0][5].isnan().all().item<bool>()) << options;
+        if (!causal) EXPECT_TRUE(y.isnan().all().item<bool>()) << options;
+      }
+}
+
 // A recorded member would be a byte for each pair, a border is eight for each query.
 TEST(Kvt, RecomputationKeepsOneBorderForEachQuery) {
   const auto mixer = made("{k: 9}");
