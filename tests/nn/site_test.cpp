@@ -110,6 +110,17 @@ TEST(Shared, ABufferIsMadeOnceAndNotLearned) {
   EXPECT_NE(error_of([&] { shared.buffer("e", {3, 3}, make); }), "");
 }
 
+// A file of weights has one tensor of a name.
+TEST(Shared, AParameterAndABufferOfOneNameAreRefused) {
+  const auto make = [] { return at::ones({2}); };
+  const std::string refused = "shared parameter e is learned in one layer and not in another";
+  Shared learned, fixed;
+  learned.parameter("e", {2}, make);
+  EXPECT_EQ(error_of([&] { learned.buffer("e", {2}, make); }), refused);
+  fixed.buffer("e", {2}, make);
+  EXPECT_EQ(error_of([&] { fixed.parameter("e", {2}, make); }), refused);
+}
+
 TEST(Shared, AChildHasTheSameKeysForOtherTensors) {
   Shared shared;
   const auto own = shared.parameter("p", {2}, [] { return at::ones({2}); });

@@ -8,8 +8,15 @@ namespace longbow {
 
 namespace {
 
-Tensor of_shape(const Tensor& found, const std::string& key, at::IntArrayRef shape) {
-  TORCH_CHECK(found.sizes() == shape, "shared parameter ", key, " is ", found.sizes(),
+using Named = torch::OrderedDict<std::string, Tensor>;
+
+// What `own` has under that key. The others may have none there: in a file both would be one.
+const Tensor* found_in(const Named& own, const Named& others, const std::string& key,
+                       at::IntArrayRef shape) {
+  TORCH_CHECK(!others.contains(key), "shared parameter ", key,
+              " is learned in one layer and not in another");
+  const auto* found = own.find(key);
+  TORCH_CHECK(!found || found->sizes() == shape, "shared parameter ", key, " is ", found->sizes(),
               ", but another layer wants ", shape);
   return found;
 }
@@ -18,15 +25,15 @@ Tensor of_shape(const Tensor& found, const std::string& key, at::IntArrayRef sha
 
 Tensor Shared::parameter(const std::string& key, at::IntArrayRef shape,
                          const std::function<Tensor()>& make) {
-  if (const auto* found = parameters_.find(key)) return of_shape(*found, key, shape);
-  return register_parameter(key, make());
+  const auto* found = found_in(parameters_, named_buffers(/*recurse=*/false), key, shape);
+  return found ? *found : register_parameter(key, make());
 }
 
 Tensor Shared::buffer(const std::string& key, at::IntArrayRef shape,
                       const std::function<Tensor()>& make) {
   const auto own = named_buffers(/*recurse=*/false);
-  if (const auto* found = own.find(key)) return of_shape(*found, key, shape);
-  return register_buffer(key, make());
+  const auto* found = found_in(own, parameters_, key, shape);
+  return found ? *found : register_buffer(key, make());
 }
 
 std::shared_ptr<Shared> Shared::child(const std::string& name) {
