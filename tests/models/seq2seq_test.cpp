@@ -125,6 +125,27 @@ TEST(Seq2Seq, TheFutureAndThePaddingAreInvisibleAndTheSourceIsNot) {
   }
 }
 
+// Padding in front of a source, and an ordinary target.
+TEST(Seq2Seq, ASourceMayBePaddedOnTheLeft) {
+  for (const std::string cross :
+       {"{name: linformer, rank: 4}", "{name: abc, slots: 3, control: position}", "softmax"}) {
+    const auto right = made("softmax", "softmax", cross);
+    auto left = right;
+    left.source = right.source.clone();
+    for (const int64_t row : {1, 2}) left.source[row].copy_(right.source[row].roll(2));
+    auto keep = at::ones({3, 5}, at::kBool);
+    keep.narrow(0, 1, 2).narrow(1, 0, 2).fill_(false);
+    left.source_mask = Mask::from_keep(keep);
+    EXPECT_NEAR_TENSOR(left.logits(), right.logits(), tolerance(at::kDouble)) << cross;
+    const auto decoded = [](const Made& m) {
+      const auto text = m.model->continuation(m.source, m.source_mask, {});
+      auto state = text.start(6);
+      return text.next(m.target.narrow(1, 0, 3), {}, state);
+    };
+    EXPECT_NEAR_TENSOR(decoded(left), decoded(right), tolerance(at::kDouble)) << cross;
+  }
+}
+
 // The same model without a state: every step reads the whole prefix.
 Continuation without_state(const Made& m, const Tensor& source, const Mask& mask) {
   return {.lanes = source.size(0),

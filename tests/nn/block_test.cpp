@@ -116,12 +116,36 @@ TEST(Residual, DropoutNeedsARandomKeyAndIsOffInEvaluation) {
   Context none, keyed = {.random = Random::from_seed(1)};
   const auto x = input();
   EXPECT_EQ(error_of([&, b = block] { b->forward(x, none); }),
-            "block.mixer.dropout: random numbers wanted, but the context has no random key");
+            "block.dropout.mixer: random numbers wanted, but the context has no random key");
   const auto trained = block->forward(x, keyed);
   EXPECT_NEAR_TENSOR(block->forward(x, keyed), trained, kExact);
   block->eval();
   EXPECT_FALSE(at::equal(block->forward(x, none), trained));
   EXPECT_NEAR_TENSOR(block->forward(x, none), build({}).block->forward(x, none), kExact);
+}
+
+// Drops half of its input at the site where mechanisms drop their weights.
+class Dropping : public MixerImpl {
+ public:
+  explicit Dropping(const Site& site) : path_(site.path) {}
+
+ protected:
+  Tensor mix(const Tensor& x, Context& context) override {
+    return dropout(x, 0.5, is_training(), context, path_ + ".dropout");
+  }
+
+ private:
+  std::string path_;
+};
+
+TEST(Residual, AMixerAndItsSubLayerDropIndependently) {
+  const auto block = residual(site(), std::make_shared<Dropping>(site().at("mixer")),
+                              {.feed_forward = {.kind = FeedForwardKind::none}, .dropout = 0.5});
+  Context context = {.random = Random::from_seed(4)};
+  const auto x = random_normal({20, 50, kWidth}, 3).to(at::kFloat);
+  const auto added = block->forward(x, context) - x;
+  EXPECT_NEAR((added != 0).to(at::kDouble).mean().item<double>(), 0.25, 0.03)
+      << "0.5 when both draw the same numbers";
 }
 
 TEST(Residual, AConvolutionStandsBetweenTheNormAndTheMixer) {
@@ -310,6 +334,44 @@ TEST(Residual, ADecoderReadsItsTokensThenTheMemoryThenFeedsForward) {
   EXPECT_NEAR_TENSOR(block->forward(x, context),
                      normalised(second + fed(block, second, Activation::gelu)),
                      tolerance(at::kFloat));
+}
+
+// y_i = the first row of the memory, which is to be a real one.
+class First : public MixerImpl {
+ public:
+  First() { label({"first", {.future = Future::exact, .cross = true, .decode = true}, {}}); }
+
+ protected:
+  Tensor mix(const Tensor& x, Context& context) override {
+    EXPECT_FALSE(context.mask.ragged) << "rows come aligned";
+    return context.memory.narrow(1, 0, 1).expand_as(x);
+  }
+  void open(State& state, int64_t, int64_t, Context& context) override {
+    state.lane["first"] = context.memory.narrow(1, 0, 1);
+    state.fill["first"] = 0;
+  }
+  Tensor grow(const Tensor& x, State& state, Context&) override {
+    return state.lane.at("first").expand_as(x);
+  }
+};
+
+// How the memory is padded has nothing to do with how the tokens are.
+TEST(Residual, AMemoryIsAlignedWhereItsRealRowsStandAnywhere) {
+  const auto block = residual(
+      site(), {{"mixer", std::make_shared<Summing>()}, {"cross", std::make_shared<First>(), true}},
+      {.feed_forward = {.kind = FeedForwardKind::none}});
+  const auto memory = some_memory(), x = input();
+  const auto keep = at::tensor({0, 1, 1, 0, 0, 1}, at::kLong).to(at::kBool).view({2, 3});
+  const auto rows = at::stack({memory[0][1], memory[1][2]}).unsqueeze(1);
+  Context whole = {
+      .mask = {.causal = true}, .memory = memory, .memory_keep = keep, .memory_ragged = true};
+  auto opening = whole;
+  const auto want = x + normalised(x).cumsum(1) / 4 + rows;
+  EXPECT_NEAR_TENSOR(block->forward(x, whole), want, tolerance(at::kFloat));
+  State state;
+  block->start(state, 2, 5, opening);
+  Context growing;
+  EXPECT_NEAR_TENSOR(block->extend(x, state, growing), want, tolerance(at::kFloat));
 }
 
 TEST(Residual, MixersOfOneBlockCarryApart) {

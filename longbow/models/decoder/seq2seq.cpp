@@ -84,6 +84,7 @@ void Seq2Seq::read(const Tensor& source, const Mask& source_mask, Context& conte
                      .maps = context.maps};
   context.memory = (*encoder_)(source, reading);
   context.memory_keep = source_mask.keep;
+  context.memory_ragged = source_mask.ragged;
   if (reading.loss.defined()) context.add_loss(reading.loss);
 }
 

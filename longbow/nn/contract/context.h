@@ -66,6 +66,7 @@ struct State {
   Tensors lane;
   std::map<std::string, double> fill;  // what an empty lane holds
   Tensor seen;                         // [B] int64, real tokens so far
+  int64_t capacity = 0;                // tokens of a lane that there is room for; 0 = not known
   std::map<std::string, State> child;  // one per layer, for a stack
 
   Tensor& add(const std::string& name, at::IntArrayRef shape, const at::TensorOptions& options,
@@ -85,11 +86,11 @@ struct State {
 struct Context {
   Mask mask = {};
   Tensor memory = {};  // [B, M, Cm]: what is attended to, when it is not x itself
-  // [B, M] bool: real rows of the memory, for a block that reads its tokens and a memory both; the
-  // mask is then that of the tokens.
-  Tensor memory_keep = {};
-  Tensor positions = {};  // [B, N] int64, counted over real tokens; undefined = from the mask
-  Tensor segments = {};   // [B, N] int64: which part of the input a token is of; undefined = 0
+  // For a block that reads its tokens and a memory both; the mask is then that of the tokens.
+  Tensor memory_keep = {};     // [B, M] bool: real rows of the memory; undefined = all
+  bool memory_ragged = false;  // they may stand anywhere
+  Tensor positions = {};       // [B, N] int64, counted over real tokens; undefined = from the mask
+  Tensor segments = {};        // [B, N] int64: which part of the input a token is of; undefined = 0
   Random random = {};
   Tensors carry = {};  // from layer to layer, differentiable
   Tensor loss = {};    // from a module to the training loss

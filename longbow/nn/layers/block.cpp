@@ -30,7 +30,7 @@ class Share {
   // Keys are rows of the memory, queries are tokens.
   void cross_mask() {
     const auto& tokens = whole_.mask;
-    inner.mask = {.ragged = tokens.ragged,
+    inner.mask = {.ragged = whole_.memory_ragged,
                   .keep = whole_.memory_keep,
                   .query_keep = tokens.query_keep.defined() ? tokens.query_keep : tokens.keep};
   }
@@ -199,7 +199,9 @@ class ResidualBlock : public BlockImpl {
     return dropout(body(first && joint.norm ? (*joint.norm)(x) : x), config_.dropout, is_training(),
                    context, site_of(joint));
   }
-  std::string site_of(const Joint& joint) const { return path_ + "." + joint.name + ".dropout"; }
+  // Not under the name of the sub-layer, which draws there itself: the same site would mean the
+  // same numbers.
+  std::string site_of(const Joint& joint) const { return path_ + ".dropout." + joint.name; }
   Drop drop_at(const Joint& joint, const Context& context) const {
     return drop_of(config_.dropout, is_training(), context, site_of(joint));
   }
