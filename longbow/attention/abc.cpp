@@ -47,8 +47,8 @@ void fields(V& v, Config& c) {
     "token, by a gate between it and the contents of the slot (then causal only)");
   v("share_heads", c.share_heads, "all heads write with the same weights");
   v("clip", c.clip,
-    "control logits are clipped to this magnitude; 0 = no clipping, then the causal form keeps a "
-    "running maximum, which is slower",
+    "control logits are clipped to this magnitude; with 0 = no clipping, or above 32, the causal "
+    "form keeps a running maximum, which is slower",
     at_least(0));
   v("gate_bias", c.gate_bias, "initial bias of a gate; memory lasts about exp(bias) tokens");
   v("max_length", c.max_length,
@@ -57,6 +57,11 @@ void fields(V& v, Config& c) {
   v("hide_unwritten", c.hide_unwritten,
     "with the control by position, slots without any weight are hidden, not zero");
   v("dropout", c.dropout, "dropout rate on the read weights", range(0, 0.99));
+}
+
+// Whether the causal form adds up the weights of tokens as they are, without a running maximum.
+bool is_bounded(const Config& c) {
+  return c.control == Control::token && c.clip > 0 && c.clip <= kSteepest;
 }
 
 class Abc : public AttentionImpl {
@@ -83,9 +88,7 @@ class Abc : public AttentionImpl {
 
   Tensor attend(const Heads& heads, Context& context) override {
     if (context.mask.causal) return written_and_read(heads, context, nullptr);
-    const auto slots = written(heads, context.mask.keep);
-    return softmax_read(heads.q, slots.keys * scale_, slots.values, slots.visible, weighing(),
-                        context);
+    return read(heads.q, written(heads, context.mask.keep), context);
   }
 
   void open(State& state, const Heads& empty, int64_t capacity, Context&) override {
@@ -94,11 +97,25 @@ class Abc : public AttentionImpl {
     if (config_.control == Control::position) check_length(capacity);
     if (config_.control != Control::gate)
       state.add("mass", {empty.k.size(0), heads_, 1, config_.slots}, like,
-                config_.control == Control::token && !bounded() ? kNothing : 0);
+                config_.control == Control::token && !is_bounded(config_) ? kNothing : 0);
   }
 
   Tensor grow(const Heads& heads, State& state, Context& context) override {
     return written_and_read(heads, context, &state);
+  }
+
+  bool open_memory(State& state, const Heads& memory, const Context& context) override {
+    const auto slots = written(memory, context.mask.keep);
+    state.lane = {{"slot_keys", slots.keys}, {"slot_values", slots.values}};
+    if (slots.visible.defined()) state.lane["visible"] = slots.visible;
+    for (const auto& [name, tensor] : state.lane) state.fill[name] = 0;
+    return true;
+  }
+
+  Tensor read_memory(const Heads& queries, State& state, Context& context) override {
+    const auto& lane = state.lane;
+    const auto visible = lane.count("visible") ? lane.at("visible") : Tensor();
+    return read(queries.q, {lane.at("slot_keys"), lane.at("slot_values"), visible}, context);
   }
 
  private:
@@ -116,6 +133,9 @@ class Abc : public AttentionImpl {
   struct Slots {
     Tensor keys, values, visible;  // [B, H, R, D] both; [B, H, 1, R], undefined = all
   };
+  Tensor read(const Tensor& q, const Slots& slots, Context& context) const {
+    return softmax_read(q, slots.keys * scale_, slots.values, slots.visible, weighing(), context);
+  }
   // Of a whole sequence. A softmax over tokens is attention whose scores are the logits, and those
   // are the products of unit vectors and themselves.
   Slots written(const Heads& heads, const Tensor& keep) const {
@@ -156,7 +176,8 @@ class Abc : public AttentionImpl {
       return {.weights = phi.to(type),
               .visible = config_.hide_unwritten ? running(phi.abs().cumsum(2)) > 0 : Tensor()};
     }
-    if (bounded()) {  // w = exp(a) and z_t, the sum of w up to t, which is never less than any w
+    // w = exp(a) and z_t, the sum of w up to t, which is never less than any w.
+    if (is_bounded(config_)) {
       const double least = std::exp(-kSteepest - 1);
       const auto y = unclipped(heads);
       if (!state && type == y.scalar_type() && has_running_weights_kernel(y)) {
@@ -188,10 +209,6 @@ class Abc : public AttentionImpl {
     const auto z = at::cat({before, at::logaddexp(before, a.logcumsumexp(2))}, 2);  // ln z
     if (mass) *mass = z.narrow(2, a.size(2), 1);
     return z.narrow(2, 0, a.size(2)) - a;
-  }
-
-  bool bounded() const {
-    return config_.control == Control::token && config_.clip > 0 && config_.clip <= kSteepest;
   }
 
   int64_t own_heads() const { return config_.share_heads ? 1 : heads_; }
@@ -231,13 +248,14 @@ void check(const Config& c, const Site&) {
 }
 
 Promises promises(const Config& c) {
-  const bool gated = c.control == Control::gate;
+  const bool gated = c.control == Control::gate,
+             fades = c.control != Control::position && !is_bounded(c);
   return {.future = Future::exact,
           .bidirectional = !gated,
           .cross = !gated,
           .decode = true,
           .positional = c.control != Control::token,
-          .causal_launches = gated || c.clip == 0 ? Launches::logarithmic : Launches::constant};
+          .causal_launches = fades ? Launches::logarithmic : Launches::constant};
 }
 
 Attention make(const Site& site, const Config& c) {
@@ -258,6 +276,7 @@ Mechanism abc_mechanism() {
                 "control: the mean of the values",
        .variants = {{"few", "{slots: 5}"},
                     {"running", "{slots: 5, clip: 0}"},
+                    {"steep", "{slots: 5, clip: 40}"},
                     {"share_heads", "{slots: 16, share_heads: true, clip: 2}"},
                     {"position", "{slots: 6, control: position}"},
                     {"hidden",

@@ -101,6 +101,24 @@ class Cosformer : public AttentionImpl {
                       heads, context);
   }
 
+  bool open_memory(State& state, const Heads& memory, const Context& context) override {
+    auto k = features(memory.k);
+    if (config_.memory != Memory::content) {
+      check_length(k.size(2), longest_keys());
+      const auto j = positions_of(memory.source, {.mask = {.keep = context.mask.keep}});
+      k = rotated(k, angle(j, length_like(memory.k, longest_keys())));
+    }
+    keep_memory_sums(state, without_padding(k, context.mask.keep), memory.v);
+    return true;
+  }
+
+  Tensor read_memory(const Heads& queries, State& state, Context& context) override {
+    auto q = features(queries.q);
+    if (config_.memory != Memory::content)
+      q = rotated(q, angle(context.positions, length_like(q, longest_)));
+    return normalised(read_memory_sums(q, state), queries, context);
+  }
+
  private:
   // Features, angles and sums are float32 at least: a half type cannot tell positions beyond 2048
   // apart.
@@ -141,9 +159,7 @@ class Cosformer : public AttentionImpl {
   };
   Lengths lengths_of(const Heads& heads, const Context& context) const {
     const auto options = heads.q.options().dtype(wide(heads.q));
-    const auto number = [&](int64_t n) {
-      return at::full({1, 1}, static_cast<double>(n), options);
-    };
+    const auto number = [&](int64_t n) { return length_like(heads.q, n); };
     if (config_.length == Length::fixed)
       return {number(longest_), number(context.memory.defined() ? longest_keys() : longest_)};
     const auto count = [&](const Tensor& keep, int64_t tokens) {
@@ -155,13 +171,16 @@ class Cosformer : public AttentionImpl {
     const auto longer = at::maximum(keys, queries);
     return {longer, longer};
   }
+  static Tensor length_like(const Tensor& x, int64_t n) {
+    return at::full({1, 1}, static_cast<double>(n), x.options().dtype(wide(x)));
+  }
   int64_t longest_keys() const {
     return config_.memory == Memory::proportions ? longest_memory_ : longest_;
   }
 
   Tensor normalised(const FeatureSums& sums, const Heads& heads, const Context& context) const {
     const auto o = sums.values / sums.weights.clamp_min(config_.epsilon);
-    return dropped(o.to(heads.v.scalar_type()), context);
+    return dropped(o.to(heads.q.scalar_type()), context);
   }
   Tensor dropped(const Tensor& o, const Context& context) const {
     return dropout(o, config_.dropout, is_training(), context, path_ + ".dropout");

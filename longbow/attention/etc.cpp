@@ -281,6 +281,12 @@ void check(const Config& c, const Site&) {
                  "needs global tokens and labels", "set globals and clip above 0");
 }
 
+// Those layers that have global tokens hand them on.
+OptionValues common(const Config& c, const Site&) {
+  if (c.globals == 0) return {};
+  return {{"globals", std::to_string(c.globals)}};
+}
+
 Promises promises(const Config&) {
   return {.positional = true};
 }
@@ -292,7 +298,7 @@ Mixer make(const Site& site, const Config& c) {
 }  // namespace
 
 Mechanism etc_mechanism() {
-  return over_tokens<Config>(
+  auto row = over_tokens<Config>(
       {.name = "etc",
        .family = "window",
        .paper = "arXiv:2004.08483",
@@ -304,6 +310,7 @@ Mechanism etc_mechanism() {
                     {"side", "{radius: 5, globals: 3, clip: 0, share: side, feed_forward: 10}"},
                     {"local", "{radius: 6, globals: 0, clip: 3}"}}},
       promises, make, check);
+  return with_common(row, common);
 }
 
 }  // namespace longbow

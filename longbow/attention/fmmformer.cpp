@@ -104,6 +104,22 @@ class FMMformer : public AttentionImpl {
                    far, heads);
   }
 
+  // A memory is read by the far field alone.
+  bool open_memory(State& state, const Heads& memory, const Context& context) override {
+    keep_memory_sums(state, key_features(memory, context), beside(memory.v));
+    const auto& keep = context.mask.keep;
+    state.lane["seen"] = keep.defined() ? keep.sum(1).view({-1, 1, 1, 1})
+                                        : at::full({memory.k.size(0), 1, 1, 1}, memory.k.size(2),
+                                                   memory.k.options().dtype(at::kLong));
+    state.fill["seen"] = 0;
+    return true;
+  }
+
+  Tensor read_memory(const Heads& queries, State& state, Context&) override {
+    const auto sums = read_memory_sums(features(queries.q), state);
+    return blended({}, normalised(sums, [&] { return state.lane.at("seen"); }), queries);
+  }
+
  private:
   void add_weights(int64_t heads, int64_t width) {
     const auto add = [&](const std::string& name, const Tensor& start) {
@@ -193,15 +209,15 @@ class FMMformer : public AttentionImpl {
   // w near + sum_l u_l far_l; without `near` the far fields alone.
   Tensor blended(const Tensor& near, const std::vector<Tensor>& far, const Heads& heads) const {
     const auto type = far[0].scalar_type();
-    const std::vector<int64_t> each = {rank_, heads.q.size(1), heads.v.size(3)};
+    const std::vector<int64_t> each = {rank_, heads.q.size(1), heads.q.size(3)};
     auto weights = far_weights().to(type).expand(each);
-    if (!near.defined()) return blend(far, weights).to(heads.v.scalar_type());
+    if (!near.defined()) return blend(far, weights).to(heads.q.scalar_type());
     std::vector<Tensor> fields = {near.to(type)};
     fields.insert(fields.end(), far.begin(), far.end());
     const auto own =
         config_.blend == Blend::far ? at::ones({}, weights.options()) : near_weight().to(type);
     weights = at::cat({own.expand({1, each[1], each[2]}), weights});
-    return blend(fields, weights).to(heads.v.scalar_type());
+    return blend(fields, weights).to(heads.q.scalar_type());
   }
   Tensor near_weight() const {
     if (config_.blend == Blend::alpha) return alpha_;

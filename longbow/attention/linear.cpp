@@ -1,9 +1,11 @@
 // Linear attention (Katharopoulos et al., 2020, arXiv:2006.16236): the softmax kernel is replaced
 // by phi(q) . phi(k) with a positive feature map, so sums over keys are formed once:
 //   o_i = S^T phi(q_i) / (z . phi(q_i) + eps),   S = sum_j phi(k_j) v_j^T,   z = sum_j phi(k_j).
-// Causally S and z are running sums, which are also the decoding state.
+// Causally S and z are running sums, which are also the decoding state. A learned map is phi(x) =
+// elu(W x) + 1 with a matrix W [R, D] for each head.
 #include <ATen/ATen.h>
 
+#include <cmath>
 #include <optional>
 
 #include "longbow/attention/mechanism.h"
@@ -15,9 +17,9 @@
 namespace longbow {
 namespace {
 
-enum class Map { elu, relu, square, softmax, identity };
-constexpr std::array<std::string_view, 5> names_of(Map) {
-  return {"elu", "relu", "square", "softmax", "identity"};
+enum class Map { elu, relu, square, softmax, identity, learned };
+constexpr std::array<std::string_view, 6> names_of(Map) {
+  return {"elu", "relu", "square", "softmax", "identity", "learned"};
 }
 enum class KeyMap { same, exp, positions };
 constexpr std::array<std::string_view, 3> names_of(KeyMap) {
@@ -30,6 +32,7 @@ constexpr std::array<std::string_view, 4> names_of(Normaliser) {
 
 struct Config {
   Map map = Map::elu;
+  int64_t features = 0;
   KeyMap key_map = KeyMap::same;
   bool widen = false;
   Normaliser normaliser = Normaliser::sum;
@@ -40,7 +43,10 @@ struct Config {
 template <class V>
 void fields(V& v, Config& c) {
   v("map", c.map,
-    "feature map: elu(x) + 1, relu(x), x squared, softmax over channels, or x itself");
+    "feature map: elu(x) + 1, relu(x), x squared, softmax over channels, x itself, or elu(W x) + 1 "
+    "with a learned W for each head");
+  v("features", c.features, "map: learned: R, rows of W; 0 = as many as a head has channels",
+    range(0, 65536));
   v("key_map", c.key_map,
     "of keys: as the map says, exp(min(x, 35)), or a softmax over positions (then not causal, no "
     "decoding)");
@@ -56,9 +62,19 @@ void fields(V& v, Config& c) {
 
 class LinearAttention : public AttentionImpl {
  public:
-  LinearAttention(const Site& site, const Config& config) : config_(config), path_(site.path) {}
+  LinearAttention(const Site& site, const Config& config)
+      : config_(config),
+        path_(site.path),
+        features_(config.features > 0 ? config.features : site.shape.head()) {
+    if (config.map != Map::learned) return;
+    const double deviation = 1 / std::sqrt(static_cast<double>(site.shape.head()));
+    map_ = parameter(
+        "map",
+        initial_normal(site, "map", {site.shape.heads, features_, site.shape.head()}, deviation));
+  }
 
-  Tensor attend(const Heads& heads, Context& context) override {
+  Tensor attend(const Heads& given, Context& context) override {
+    const auto heads = mapped(given);
     if (const auto how = as_product(context);
         how && has_feature_kernel(heads.q, heads.k, heads.v, *how)) {
       // Sums that nothing is divided by leave the range of float16.
@@ -72,15 +88,34 @@ class LinearAttention : public AttentionImpl {
   }
 
   void open(State& state, const Heads& empty, int64_t, Context&) override {
-    open_feature_sums(state, empty, (config_.widen ? 2 : 1) * empty.k.size(3));
+    open_feature_sums(state, empty, (config_.widen ? 2 : 1) * features_);
   }
 
-  Tensor grow(const Heads& heads, State& state, Context& context) override {
+  Tensor grow(const Heads& given, State& state, Context& context) override {
+    const auto heads = mapped(given);
     const auto q = query_features(heads), k = key_features(heads, context);
     return normalised(grow_feature_sums(q, k, heads.v, state), heads, context);
   }
 
+  bool open_memory(State& state, const Heads& given, const Context& context) override {
+    const auto memory = mapped(given);
+    keep_memory_sums(state, key_features(memory, context), memory.v);
+    return true;
+  }
+
+  Tensor read_memory(const Heads& given, State& state, Context& context) override {
+    const auto queries = mapped(given);
+    return normalised(read_memory_sums(query_features(queries), state), queries, context);
+  }
+
  private:
+  // A learned map is that of elu for rows W x: queries and keys [B, H, N, R].
+  Heads mapped(Heads heads) const {
+    if (!map_.defined()) return heads;
+    for (auto* x : {&heads.q, &heads.k})
+      if (x->defined()) *x = x->matmul(map_.transpose(-2, -1));
+    return heads;
+  }
   Tensor phi(const Tensor& x) const {
     switch (config_.map) {
       case Map::relu:
@@ -119,6 +154,7 @@ class LinearAttention : public AttentionImpl {
   std::optional<FeatureMap> feature_map() const {
     switch (config_.map) {
       case Map::elu:
+      case Map::learned:
         return FeatureMap::elu;
       case Map::relu:
         return FeatureMap::relu;
@@ -164,7 +200,7 @@ class LinearAttention : public AttentionImpl {
       case Normaliser::none:
         break;
     }
-    return dropped(o.to(heads.v.scalar_type()), context);
+    return dropped(o.to(heads.q.scalar_type()), context);
   }
   Tensor dropped(const Tensor& o, const Context& context) const {
     return dropout(o, config_.dropout, is_training(), context, path_ + ".dropout");
@@ -172,9 +208,16 @@ class LinearAttention : public AttentionImpl {
 
   Config config_;
   std::string path_;
+  int64_t features_;  // before they are widened
+  Tensor map_;        // W [H, R, D], or undefined
 };
 
 void check(const Config& c, const Site&) {
+  require_option(c.features == 0 || c.map == Map::learned, "features", "is for map: learned",
+                 "leave it out");
+  require_option(c.map != Map::learned || c.key_map == KeyMap::same, "key_map",
+                 "maps the channels of a key, but queries have features of map: learned",
+                 "leave it out");
   const bool divides = c.normaliser == Normaliser::sum || c.normaliser == Normaliser::clamp;
   require_option(c.map != Map::identity || !divides, "normaliser",
                  "divides by the sum of weights, but map: identity gives weights of any sign",
@@ -210,6 +253,7 @@ Mechanism linear_mechanism() {
                     {"efficient", "{map: softmax, key_map: positions, normaliser: none}"},
                     {"rms", "{map: identity, normaliser: rms}"},
                     {"wide", "{widen: true}"},
+                    {"learned", "{map: learned, features: 12}"},
                     {"official", "{official: true}"}}},
       promises, make, check);
 }

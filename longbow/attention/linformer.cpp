@@ -296,6 +296,10 @@ Promises promises(const Config& c) {
           .launches = c.recompute_heads ? Launches::growing : Launches::constant};
 }
 
+OptionValues common(const Config& c, const Site& site) {
+  return shared_length_options(c, site);
+}
+
 Mixer make(const Site& site, const Config& c) {
   return std::make_shared<Linformer>(site, c);
 }
@@ -303,7 +307,7 @@ Mixer make(const Site& site, const Config& c) {
 }  // namespace
 
 Mechanism linformer_mechanism() {
-  return over_tokens<Config>(
+  auto row = over_tokens<Config>(
       {.name = "linformer",
        .family = "low rank",
        .paper = "arXiv:2006.04768",
@@ -327,6 +331,7 @@ Mechanism linformer_mechanism() {
                     {"recompute_heads", "{rank: 16, sharing: none, recompute_heads: true}"},
                     {"official", "{rank: 16, official: true}"}}},
       promises, make, check);
+  return with_common(row, common);
 }
 
 }  // namespace longbow

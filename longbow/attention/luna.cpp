@@ -273,6 +273,11 @@ void check(const Config& c, const Site& site) {
                  "take a width that is a multiple of the heads");
 }
 
+// P has as many rows in all layers.
+OptionValues common(const Config& c, const Site&) {
+  return {{"length", std::to_string(c.length)}};
+}
+
 Promises promises(const Config& c) {
   return {.padding = c.shorten == Shorten::batch ? Padding::contents : Padding::invisible,
           .future = Future::exact,
@@ -287,7 +292,7 @@ Mixer make(const Site& site, const Config& c) {
 }  // namespace
 
 Mechanism luna_mechanism() {
-  return over_tokens<Config>(
+  auto row = over_tokens<Config>(
       {.name = "luna",
        .family = "low rank",
        .paper = "arXiv:2106.01540",
@@ -301,6 +306,7 @@ Mechanism luna_mechanism() {
                     {"short", "{length: 40, shorten: row, positions: true}"},
                     {"cut", "{length: 40, shorten: batch}"}}},
       promises, make, check);
+  return with_common(row, common);
 }
 
 }  // namespace longbow

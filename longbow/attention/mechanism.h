@@ -1,6 +1,7 @@
 #pragma once
 // The table of mechanisms. One source file in this folder is one row; CMake collects them.
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,9 @@ struct Variant {
   std::string name;     // the laws run the default options and each of these
   std::string options;  // YAML
 };
+
+// Options by name with their values; "" = not known yet.
+using OptionValues = std::map<std::string, std::string>;
 
 struct Mechanism {
   std::string name, family, paper, cost;  // cost of the core, without projections
@@ -31,6 +35,9 @@ struct Mechanism {
   std::function<Mixer(const Site&, const Node&)> mixer;
   // How the block around the mixer differs from what is asked for; empty where it does not.
   std::function<void(BlockConfig&, const Node&)> block;
+  // Options that must be the same in all layers with this mechanism, which share or hand on what
+  // depends on them; empty where a layer takes no part in that.
+  std::function<OptionValues(const Site&, const Node&)> common;
   std::vector<FieldDoc> options;
 };
 
@@ -90,7 +97,16 @@ Mechanism over_tokens(RowText row, Promises (*promises)(const Config&),
           },
       .mixer = [=](const Site& site, const Node& o) { return make(site, read<Config>(o, name)); },
       .block = {},
+      .common = {},
       .options = describe<Config>()};
+}
+
+// Says which options all layers have in common.
+template <class Config>
+Mechanism with_common(Mechanism row, OptionValues (*common)(const Config&, const Site&)) {
+  const auto name = row.name;
+  row.common = [=](const Site& site, const Node& o) { return common(read<Config>(o, name), site); };
+  return row;
 }
 
 template <class Config>

@@ -144,6 +144,21 @@ class Performer : public AttentionImpl {
     return normalised(grow_positive_sums(part(0), part(count), heads.v, state), heads);
   }
 
+  bool open_memory(State& state, const Heads& memory, const Context& context) override {
+    if (by_logarithms(false))
+      keep_positive_memory(state, positive_keys(memory.k, context), memory.v);
+    else
+      keep_memory_sums(state, key_features(memory.k, context), memory.v);
+    return true;
+  }
+
+  Tensor read_memory(const Heads& queries, State& state, Context&) override {
+    if (by_logarithms(false))
+      return normalised(read_positive_memory(positive_queries(queries.q), state), queries);
+    const auto q = query_features(queries.q);
+    return normalised(read_memory_sums(q, state), q, queries);
+  }
+
   void after_step(int64_t step) override {
     if (omega_) omega_->after_step(step);
   }
@@ -232,7 +247,7 @@ class Performer : public AttentionImpl {
     return divided(sums.values, weights, heads);
   }
   static Tensor divided(const Tensor& values, const Tensor& weights, const Heads& heads) {
-    return (values / weights.clamp_min(kSmallest)).to(heads.v.scalar_type());
+    return (values / weights.clamp_min(kSmallest)).to(heads.q.scalar_type());
   }
 
   Config config_;

@@ -3,8 +3,9 @@
 //   S_l = q_l k_l^T / sqrt D + S_(l-1),   o_l = softmax(S_l) v_l.
 // The sum is one product of wider heads,
 //   S_l = [q_0 | ... | q_l] [k_0 | ... | k_l]^T / sqrt D,
-// so layers hand queries and keys upwards, never an N x M matrix; only while decoding a few tokens
-// hand up their rows of S. One layer alone is softmax.
+// so layers hand queries and keys upwards (`concatenated`), never an N x M matrix; only while
+// decoding a few tokens hand up their rows of S. In the form `scores`, the paper's, all tokens do:
+// layer l then costs as much as the first, and stores N x M numbers. One layer alone is softmax.
 #include <ATen/ATen.h>
 
 #include "longbow/attention/mechanism.h"
@@ -13,13 +14,22 @@
 namespace longbow {
 namespace {
 
+enum class Form { concatenated, scores };
+constexpr std::array<std::string_view, 2> names_of(Form) {
+  return {"concatenated", "scores"};
+}
+
 struct Config {
+  Form form = Form::concatenated;
   bool mean = false;
   bool detach_prev = false;
   double dropout = 0;
 };
 template <class V>
 void fields(V& v, Config& c) {
+  v("form", c.form,
+    "layers hand queries and keys upwards, or the N x M scores, which costs less in deep stacks "
+    "over short sequences");
   v("mean", c.mean, "weigh by the mean of the layers' scores in place of their sum");
   v("detach_prev", c.detach_prev, "no gradient from a layer into the scores of the layers below");
   v("dropout", c.dropout, "rate on the attention weights; scores are carried undropped",
@@ -36,6 +46,8 @@ class RealFormer : public AllPairs {
         head_(site.shape.head()) {}
 
   Tensor attend(const Heads& heads, Context& context) override {
+    if (config_.form == Form::scores)
+      return read_scores(heads, Seen::by(context.mask).pairs(heads), context);
     auto wider = heads;
     wider.q = chained("q", heads.q, context);  // [B, H, N, (l + 1) D]
     wider.k = chained("k", heads.k, context);  // [B, H, M, (l + 1) D]
@@ -46,7 +58,11 @@ class RealFormer : public AllPairs {
 
   // The state is this layer's own cache; an extension takes the rest from the layers below.
   Tensor grow(const Heads& heads, State& state, Context& context) override {
-    if (heads.q.size(2) <= kFew) return grow_by_scores(heads, state, context);
+    if (config_.form == Form::scores || heads.q.size(2) <= kFew) {
+      const auto cached = grow_cache(heads, state, context);
+      return read_scores({heads.q, cached.k, cached.v, heads.x, heads.source}, cached.visible,
+                         context);
+    }
     auto wider = heads;
     wider.q = chained("q", heads.q, context);
     const auto y = in_pieces(wider, context, kPiece, [&](const Heads& piece, Context& inner) {
@@ -89,20 +105,18 @@ class RealFormer : public AllPairs {
                 " is ", rows.sizes(), ", but the layers below carry ", carried.sizes());
   }
 
-  // Few tokens hand their scores [B, H, T, capacity + 1] upwards instead of all keys, which would
-  // have to be copied in every layer.
-  Tensor grow_by_scores(const Heads& heads, State& state, Context& context) const {
-    const auto cached = grow_cache(heads, state, context);
+  // Adds the scores [B, H, N, M] of this layer to those of the layers below. While decoding, few
+  // tokens hand these upwards instead of all keys, which would have to be copied in every layer.
+  Tensor read_scores(const Heads& heads, const Tensor& visible, Context& context) const {
     auto &carried = context.carry[chain_ + "scores"], &layers = context.carry[chain_ + "layers"];
-    const auto scores = (heads.q * scale_).matmul(cached.k.transpose(-2, -1));
+    const auto scores = (heads.q * scale_).matmul(heads.k.transpose(-2, -1));
     const auto own = scores.to(wide(scores));
     const bool first = lowest_ || !carried.defined();
     check(first ? own : carried, "scores", own);
     carried = first ? own : own + (config_.detach_prev ? carried.detach() : carried);
-    layers = first ? at::ones({}, at::kDouble) : layers + 1;  // on the host, as any number
-    const Weighing weighing = {config_.dropout, is_training(), path_};
-    return softmax_read(config_.mean ? carried / layers : carried, cached.v, cached.visible,
-                        weighing, context);
+    layers = first ? at::ones({}, at::kLong) : layers + 1;  // on the host, as any number
+    return softmax_read(config_.mean ? carried / layers : carried, heads.v, visible, weighing(),
+                        context);
   }
 
   static constexpr int64_t kFew = 16;  // tokens of an extension
@@ -113,8 +127,13 @@ class RealFormer : public AllPairs {
   int64_t head_;
 };
 
-Promises promises(const Config&) {
-  return AllPairs::promised();
+// One layer cannot read what another hands up in another form.
+OptionValues common(const Config& c, const Site&) {
+  return {{"form", name_of(c.form)}};
+}
+
+Promises promises(const Config& c) {
+  return AllPairs::promised(c.form == Form::scores);
 }
 
 Attention make(const Site& site, const Config& c) {
@@ -124,17 +143,20 @@ Attention make(const Site& site, const Config& c) {
 }  // namespace
 
 Mechanism realformer_mechanism() {
-  return over_heads<Config>(
-      {.name = "realformer",
-       .family = "exact",
-       .paper = "arXiv:2012.11747",
-       .cost = "O(N M D (l + 1)) in layer l",
-       .summary = "Every layer adds its scores to those of the layers below.",
-       .exact = "one layer: softmax; a stack: softmax over concatenated heads",
-       .variants = {{"mean", "{mean: true}"},
-                    {"detach_prev", "{detach_prev: true}"},
-                    {"dropout", "{dropout: 0.1}"}}},
-      promises, make);
+  auto row =
+      over_heads<Config>({.name = "realformer",
+                          .family = "exact",
+                          .paper = "arXiv:2012.11747",
+                          .cost = "O(N M D (l + 1)) in layer l",
+                          .summary = "Every layer adds its scores to those of the layers below.",
+                          .exact = "one layer: softmax; a stack: softmax over concatenated heads",
+                          .variants = {{"mean", "{mean: true}"},
+                                       {"detach_prev", "{detach_prev: true}"},
+                                       {"dropout", "{dropout: 0.1}"},
+                                       {"scores", "{form: scores}"},
+                                       {"scores_mean", "{form: scores, mean: true}"}}},
+                         promises, make);
+  return with_common(row, common);
 }
 
 }  // namespace longbow

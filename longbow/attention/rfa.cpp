@@ -157,6 +157,17 @@ class Rfa : public AttentionImpl {
     return normalised({y.narrow(-1, 0, d), y.narrow(-1, d, 1)}, -kept.expm1(), heads);
   }
 
+  bool open_memory(State& state, const Heads& memory, const Context& context) override {
+    keep_memory_sums(state, key_features(memory, context), memory.v);
+    state.lane["seen"] = keys_seen(memory, context).expand({memory.k.size(0), 1, 1, 1});
+    state.fill["seen"] = 0;
+    return true;
+  }
+
+  Tensor read_memory(const Heads& queries, State& state, Context&) override {
+    return normalised(read_memory_sums(features(queries.q), state), state.lane.at("seen"), queries);
+  }
+
   void after_step(int64_t step) override { projections_.after_step(step); }
 
  private:
@@ -183,12 +194,13 @@ class Rfa : public AttentionImpl {
 
   // How many keys each query sees: [1 or B, 1, 1 or N, 1].
   static Tensor keys_seen(const Heads& heads, const Context& context) {
-    const int64_t n = heads.q.size(2), m = heads.k.size(2);
+    const int64_t m = heads.k.size(2);
     const auto& keep = context.mask.keep;
     const auto real =
         keep.defined() ? keep.to(at::kLong) : at::ones({1, m}, heads.k.options().dtype(at::kLong));
-    const auto count =
-        context.mask.causal ? at::constant_pad_nd(real.cumsum(1), {n - m, 0}) : real.sum(1, true);
+    const auto count = context.mask.causal
+                           ? at::constant_pad_nd(real.cumsum(1), {heads.q.size(2) - m, 0})
+                           : real.sum(1, true);
     return count.unsqueeze(1).unsqueeze(-1);
   }
 
@@ -210,7 +222,7 @@ class Rfa : public AttentionImpl {
       denominator = sums.weights.clamp_min(config_.floor);
     else
       denominator = sums.weights.abs().clamp_min(config_.floor);
-    return (sums.values / denominator).to(heads.v.scalar_type());
+    return (sums.values / denominator).to(heads.q.scalar_type());
   }
 
   Config config_;

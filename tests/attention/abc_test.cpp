@@ -290,6 +290,30 @@ TEST(Abc, TheStateIsAsManySlotsWhateverTheLength) {
   EXPECT_EQ(state.lane.at("mass").scalar_type(), at::kFloat);
 }
 
+// Its keys and values are not kept: a token reads five slots, however long the memory is.
+TEST(Abc, AMemoryIsWrittenIntoSlotsOnce) {
+  Site site = kSite;
+  site.cross = true;
+  State state;
+  Context context = {.memory = random_normal({2, 40, kWidth}, 17)};
+  made("{slots: 5}", site)->start(state, 2, 9, context);
+  EXPECT_TRUE(state.lane.empty());
+  const auto& lane = state.child.at("memory").lane;
+  ASSERT_EQ(lane.size(), 2u);
+  EXPECT_EQ(lane.at("slot_keys").sizes(), at::IntArrayRef({2, kHeads, 5, 6}));
+  EXPECT_EQ(lane.at("slot_values").sizes(), at::IntArrayRef({2, kHeads, 5, 6}));
+}
+
+TEST(Abc, OnlyARunningMaximumAndAGateStartMoreOperatorsForMoreTokens) {
+  const auto launches = [](const std::string& options) {
+    return find_mechanism("abc").promises(parse_yaml(options, "options")).causal_launches;
+  };
+  for (const auto* options : {"{clip: 0}", "{clip: 40}", "{control: gate}"})
+    EXPECT_EQ(launches(options), Launches::logarithmic) << options;
+  for (const auto* options : {"{clip: 32}", "{clip: 1}", "{control: position, clip: 0}"})
+    EXPECT_EQ(launches(options), Launches::constant) << options;
+}
+
 TEST(Abc, RefusesOptionsThatItDoesNotHave) {
   EXPECT_EQ(error_of([] { (void)made("{slots: 0}"); }),
             "abc options:1: abc.slots is 0, out of range; it may be 1..65536");

@@ -453,6 +453,21 @@ TEST(Broken, AMemoryMayHaveAnotherLengthAndWidth) {
                 "9 queries, 23 keys: the last query does not see the last key");
 }
 
+// A mixer whose label promises more than its row.
+TEST(Broken, AMemoryThatIsNotReadIsRefused) {
+  auto promises = find_mechanism("softmax").promises({});
+  promises.cross = false;
+  EXPECT_EQ(finding(subject<Jacket>(promises), kAMemoryThatIsNotReadIsRefused), "");
+  auto lying = subject<Jacket>();
+  lying.promises.cross = false;
+  expect_broken(lying, kAMemoryThatIsNotReadIsRefused, "bidirectional: taken");
+  expect_broken(lying, kAMemoryThatIsNotReadIsRefused, "start: taken");
+}
+
+TEST(Broken, AMemoryIsReadAtOneCost) {
+  expect_broken(subject<Jacket>(), kAMemoryIsReadAtOneCost, "a token costs ");
+}
+
 struct IsAnotherTheSecondTime : Jacket {
   using Jacket::Jacket;
   Tensor mix(const Tensor& x, Context& context) override {

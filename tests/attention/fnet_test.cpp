@@ -32,13 +32,29 @@ Tensor dense(const Node& options, const Tensor& x) {
   return mixed;
 }
 
+// With N as the option says: of the batch, of the longest sequence, or of each sequence.
+Tensor with_length(const Node& options, const Site& site, const Tensor& x, const Tensor& keep) {
+  const auto length = as_string(*options.find("length"), "length");
+  if (length == "batch") return dense(options, x);
+  if (length == "fixed")
+    return dense(options, at::constant_pad_nd(x, {0, 0, 0, site.shape.max_length - x.size(1)}))
+        .slice(1, 0, x.size(1));
+  auto y = at::zeros_like(x);
+  for (int64_t b = 0; b < x.size(0); ++b) {
+    const int64_t own = keep.defined() ? keep[b].sum().item<int64_t>() : x.size(1);
+    const auto rows = [&](const Tensor& t) { return t.narrow(0, b, 1).narrow(1, 0, own); };
+    if (own > 0) rows(y).copy_(dense(options, rows(x)));
+  }
+  return y;
+}
+
 const bool registered = oracle::add("fnet", [](const torch::nn::Module& mixer, const Node& options,
-                                               const Site&, const Tensor& x,
+                                               const Site& site, const Tensor& x,
                                                const Context& context) {
   const auto real = oracle::without_padding(x, context);
   const auto transform = as_string(*options.find("transform"), "transform");
   if (transform == "fourier" || transform == "hartley")
-    return oracle::without_padding(dense(options, real), context);
+    return oracle::without_padding(with_length(options, site, real, context.mask.keep), context);
   const auto tokens = oracle::tensor_of(mixer, "tokens");
   const auto corner = tokens.slice(0, 0, x.size(1)).slice(1, 0, x.size(1));
   return oracle::without_padding(
@@ -158,13 +174,56 @@ TEST(FNet, IsTwiceDifferentiable) {
   }
 }
 
+// What others in a batch are long changes nothing, unless the length is that of the batch.
+TEST(FNet, ALengthOfItsOwnOrAFixedOneDoesNotDependOnTheBatch) {
+  const Site site = {.shape = {.width = 5, .max_length = 20}};
+  const auto x = random_normal({2, 17, 5}, 8);
+  for (const std::string transform : {"fourier", "hartley"})
+    for (const std::string length : {"batch", "fixed", "own"}) {
+      const auto mixer =
+          make_mixer("fnet", site, "{transform: " + transform + ", length: " + length + "}");
+      Context batch = {.mask = Mask::from_lengths(at::tensor({17, 6}, at::kLong), 17)}, alone;
+      const auto y = (*mixer)(x, batch)[1].narrow(0, 0, 6),
+                 want = (*mixer)(x.narrow(0, 1, 1).narrow(1, 0, 6), alone)[0];
+      if (length == "batch")
+        EXPECT_FALSE(y.allclose(want)) << transform;
+      else
+        EXPECT_NEAR_TENSOR(y, want, tolerance(at::kDouble)) << transform << " " << length;
+    }
+}
+
+TEST(FNet, SequencesOfAnyLengthsAreTransformedAtOnce) {
+  const auto lengths = at::tensor({1, 2, 3, 5, 16, 31, 0}, at::kLong);
+  const auto x = random_normal({7, 31, 6}, 9).requires_grad_();
+  const auto mixer = make_mixer("fnet", {.shape = {.width = 6}}, "{length: own, ortho: false}");
+  const auto run = [&] {
+    Context context = {.mask = Mask::from_lengths(lengths, 31)};
+    return (*mixer)(x, context);
+  };
+  const auto y = run();
+  for (int64_t b = 0; b < 7; ++b) {
+    const int64_t own = lengths[b].item<int64_t>();
+    if (own > 0)
+      EXPECT_NEAR_TENSOR(y.narrow(0, b, 1).narrow(1, 0, own),
+                         mixed(x.narrow(0, b, 1).narrow(1, 0, own)), tolerance(at::kDouble));
+    EXPECT_NEAR_TENSOR(y[b].slice(0, own), at::zeros({31 - own, 6}, at::kDouble), kExact);
+  }
+  const auto twice = gradcheck(
+      [&] {
+        const auto z = run();
+        return torch::autograd::grad({(z * z).sum()}, {x}, {}, std::nullopt, true)[0];
+      },
+      {{"x", x}});
+  EXPECT_TRUE(twice) << twice.message();
+}
+
 TEST(FNet, RefusesWhatItCannotDo) {
   EXPECT_EQ(error_of([] {
               (void)mixed(at::zeros({1, 2, 2}), "{transform: cosine}");
             }),
             "fnet options:1: fnet.transform is 'cosine'; one of: fourier, hartley, random, linear");
-  for (const std::string transform : {"random", "linear"}) {
-    const auto options = "{transform: " + transform + "}";
+  for (const std::string options :
+       {"{transform: random}", "{transform: linear}", "{length: fixed}"}) {
     EXPECT_EQ(error_of([&] { (void)make_mixer("fnet", {.shape = {.width = 4}}, options); }),
               "fnet: needs max_length, here or in the model");
     Context context;

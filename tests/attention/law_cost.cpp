@@ -1,5 +1,6 @@
 // Twice the tokens cost at most 2^exponent as much, in bytes and in operations, forward and
-// backward, and are not computed by a loop on the host unless the row says so.
+// backward, and are not computed by a loop on the host unless the row says so. Where that is
+// linear, a token that is decoded reads a longer memory at the same cost.
 #include <ATen/ATen.h>
 
 #include <sstream>
@@ -93,10 +94,36 @@ testing::AssertionResult cost_grows_as_promised(const Subject& subject, at::Devi
   return findings.verdict();
 }
 
+std::string reads_no_memory_in_linear_time(const Promises& p) {
+  return !p.cross || !p.decode ? "decodes from no memory" : p.time > 1 ? "reads every pair" : "";
+}
+
+// What the keys and values of a memory come down to, sums or slots, is formed once, not for every
+// token.
+testing::AssertionResult a_memory_is_read_at_one_cost(const Subject& subject, at::Device device) {
+  constexpr int64_t kKeys = 48;
+  const at::NoGradGuard no_grad;
+  Findings findings;
+  const auto built = build(subject, {.cross = true, .device = device});
+  const auto operations = [&](int64_t keys) {
+    State state;
+    Context opening = {.memory = built.random({1, keys, 20}, 2)}, context;
+    built.mixer->start(state, 1, 1, opening);
+    const auto token = built.random({1, 1, 24}, 3);
+    return measure([&] { (void)built.mixer->extend(token, state, context); }, device).operations;
+  };
+  const auto once = operations(kKeys), twice = operations(2 * kKeys);
+  findings.that(twice <= once, c10::str("a token costs ", once, " operations with ", kKeys,
+                                        " keys and ", twice, " with twice as many"));
+  return findings.verdict();
+}
+
 }  // namespace
 
 const Law kLaunchesGrowAsPromised = {"launches grow as promised", always_growing,
                                      launches_grow_as_promised};
 const Law kCostGrowsAsPromised = {"cost grows as promised", nobody, cost_grows_as_promised};
+const Law kAMemoryIsReadAtOneCost = {"a memory is read at one cost", reads_no_memory_in_linear_time,
+                                     a_memory_is_read_at_one_cost};
 
 }  // namespace longbow

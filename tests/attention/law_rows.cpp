@@ -139,6 +139,30 @@ testing::AssertionResult a_memory_may_have_another_length_and_width(const Subjec
   return findings.verdict();
 }
 
+std::string reads_a_memory(const Promises& p) {
+  return p.cross ? "reads a memory" : "";
+}
+
+// In a call and when decoding starts.
+testing::AssertionResult a_memory_that_is_not_read_is_refused(const Subject& subject,
+                                                              at::Device device) {
+  Findings findings;
+  const auto built = build(subject, {.device = device});
+  const auto x = built.random({2, 9, 24}, 17), memory = built.random({2, 7, 24}, 18);
+  const auto refused = [&](const std::string& what, const std::function<void()>& call) {
+    const auto error = error_of(call);
+    findings.that(error.find(": cannot attend to a memory") != std::string::npos,
+                  what + (error.empty() ? ": taken" : ": " + error));
+  };
+  for (const auto& mode : modes(subject.promises))
+    refused(text_of(mode), [&] { (void)built(x, mode, memory); });
+  if (!subject.promises.decode) return findings.verdict();
+  State state;
+  Context context = {.memory = memory};
+  refused("start", [&] { built.mixer->start(state, 2, 9, context); });
+  return findings.verdict();
+}
+
 }  // namespace
 
 const Law kAnyLengthIsTaken = {"any length is taken", nobody, any_length_is_taken};
@@ -151,5 +175,7 @@ const Law kEvaluationIsDeterministic = {"evaluation is deterministic", nobody,
 const Law kAMemoryMayHaveAnotherLengthAndWidth = {"a memory may have another length and width",
                                                   reads_no_memory,
                                                   a_memory_may_have_another_length_and_width};
+const Law kAMemoryThatIsNotReadIsRefused = {"a memory that is not read is refused", reads_a_memory,
+                                            a_memory_that_is_not_read_is_refused};
 
 }  // namespace longbow

@@ -101,9 +101,10 @@ testing::AssertionResult keeps(const Subject& subject, const Law& law,
                                at::Device device = at::kCPU);
 
 extern const Law kAnyLengthIsTaken, kRowsOfABatchAreIndependent, kPermutedTokensGivePermutedOutputs,
-    kEvaluationIsDeterministic, kAMemoryMayHaveAnotherLengthAndWidth;  // law_rows.cpp
-extern const Law kPaddingIsInvisible, kAnEmptyRowIsFinite;             // law_padding.cpp
-extern const Law kTheFutureIsInvisible;                                // law_future.cpp
+    kEvaluationIsDeterministic, kAMemoryMayHaveAnotherLengthAndWidth,
+    kAMemoryThatIsNotReadIsRefused;                         // law_rows.cpp
+extern const Law kPaddingIsInvisible, kAnEmptyRowIsFinite;  // law_padding.cpp
+extern const Law kTheFutureIsInvisible;                     // law_future.cpp
 extern const Law kAnySplitIntoExtensionsIsTheForwardPass, kLanesMoveAndRestart,
     kAStateStaysWhereItIs, kAMemoryIsReadWhileDecoding;  // law_decoding.cpp
 extern const Law kGradientsAreThoseOfDifferences,
@@ -112,7 +113,8 @@ extern const Law kEqualsItsOracle, kASavedModuleIsTheSame;  // law_values.cpp
 extern const Law kLessPrecisionIsNearby, kLessPrecisionIsNearbyUnderPadding,
     kLessPrecisionIsNearbyWithAMemory, kLessPrecisionIsNearbyWhileDecoding;  // law_precision.cpp
 extern const Law kALongSequenceHidesItsPadding, kALongSequenceDecodes;       // law_long.cpp
-extern const Law kCostGrowsAsPromised, kLaunchesGrowAsPromised;              // law_cost.cpp
+extern const Law kCostGrowsAsPromised, kLaunchesGrowAsPromised,
+    kAMemoryIsReadAtOneCost;  // law_cost.cpp
 #ifdef LONGBOW_CUDA
 extern const Law kTheGpuAgrees, kACapturedGraphReplays;  // law_cuda.cpp
 #endif

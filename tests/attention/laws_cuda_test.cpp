@@ -77,6 +77,9 @@ TEST_P(CudaLaws, LaunchesGrowAsPromised) {
 TEST_P(CudaLaws, AMemoryMayHaveAnotherLengthAndWidth) {
   expect(kAMemoryMayHaveAnotherLengthAndWidth);
 }
+TEST_P(CudaLaws, AMemoryIsReadAtOneCost) {
+  expect(kAMemoryIsReadAtOneCost);
+}
 TEST_P(CudaLaws, RecomputationGivesTheSameGradients) {
   expect(kRecomputationGivesTheSameGradients);
 }

@@ -84,6 +84,12 @@ TEST_P(Laws, LaunchesGrowAsPromised) {
 TEST_P(Laws, AMemoryMayHaveAnotherLengthAndWidth) {
   expect(kAMemoryMayHaveAnotherLengthAndWidth);
 }
+TEST_P(Laws, AMemoryThatIsNotReadIsRefused) {
+  expect(kAMemoryThatIsNotReadIsRefused);
+}
+TEST_P(Laws, AMemoryIsReadAtOneCost) {
+  expect(kAMemoryIsReadAtOneCost);
+}
 TEST_P(Laws, RecomputationGivesTheSameGradients) {
   expect(kRecomputationGivesTheSameGradients);
 }

@@ -37,19 +37,24 @@ Tensor linear(const Node& options, const Tensor& q, const Tensor& k, const Tenso
   return o / (normaliser == "sum" ? sum + epsilon : sum.clamp_min(epsilon));
 }
 
-const bool registered =
-    oracle::add("linear", [](const torch::nn::Module& mixer, const Node& options, const Site& site,
-                             const Tensor& x, const Context& context) {
-      const auto& keep = context.mask.keep;
-      const auto real = keep.defined() ? keep.unsqueeze(1).unsqueeze(-1).to(at::kDouble)
-                                       : at::ones({1, 1, 1, 1}, at::kDouble);
-      return oracle::multi_head(
-          mixer, site, x, context,
-          [&](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible) {
-            const bool all = as_boolean(*options.find("official"), "official");
-            return linear(options, q, k, v, all ? at::ones_like(visible) : visible, real);
-          });
-    });
+const bool registered = oracle::add("linear", [](const torch::nn::Module& mixer,
+                                                 const Node& options, const Site& site,
+                                                 const Tensor& x, const Context& context) {
+  const auto& keep = context.mask.keep;
+  const auto real = keep.defined() ? keep.unsqueeze(1).unsqueeze(-1).to(at::kDouble)
+                                   : at::ones({1, 1, 1, 1}, at::kDouble);
+  const bool learned = as_string(*options.find("map"), "map") == "learned";
+  const auto rows = [&](const Tensor& heads) {  // W x, head by head
+    if (!learned) return heads;
+    return at::einsum("bhnd,hrd->bhnr", {heads, oracle::tensor_of(mixer, "attention.map")});
+  };
+  return oracle::multi_head(
+      mixer, site, x, context,
+      [&](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& visible) {
+        const bool all = as_boolean(*options.find("official"), "official");
+        return linear(options, rows(q), rows(k), v, all ? at::ones_like(visible) : visible, real);
+      });
+});
 
 const Site kSite = {.shape = {.width = 6, .heads = 2, .head_width = 3, .max_length = 64},
                     .init = "xavier"};
@@ -102,6 +107,45 @@ TEST(Linear, TheStateIsOneSumPerHeadWhateverTheLength) {
   mixer->start(state, 2, 1000000, context);
   ASSERT_EQ(state.lane.size(), 1u);
   EXPECT_EQ(state.lane.at("sums").sizes(), at::IntArrayRef({2, 2, 3, 4}));
+}
+
+TEST(Linear, ALearnedMapStartsAnywhereAndIsEluWhereItsMatrixIsOne) {
+  const auto mixer = made("{map: learned}"), elu = made();
+  EXPECT_EQ(oracle::tensor_of(*mixer, "attention.map").sizes(), at::IntArrayRef({2, 3, 3}));
+  const auto x = random_normal({2, 9, 6}, 12);
+  for (const bool causal : {false, true}) {
+    Context context = {.mask = {.causal = causal}};
+    EXPECT_FALSE((*mixer)(x, context).allclose((*elu)(x, context)));
+  }
+  {
+    const at::NoGradGuard no_grad;
+    mixer->named_parameters()["attention.map"].copy_(at::eye(3));
+  }
+  for (const bool causal : {false, true}) {
+    Context context = {.mask = {.causal = causal}};
+    EXPECT_NEAR_TENSOR((*mixer)(x, context), (*elu)(x, context), tolerance(at::kDouble));
+  }
+}
+
+TEST(Linear, TheStateOfALearnedMapHasItsFeatures) {
+  const auto mixer = made("{map: learned, features: 8, widen: true}");
+  State state;
+  Context context;
+  mixer->start(state, 2, 1000000, context);
+  EXPECT_EQ(state.lane.at("sums").sizes(), at::IntArrayRef({2, 2, 16, 4}));
+}
+
+// Sums of the features of its keys, however long it is.
+TEST(Linear, AMemoryIsOneSumPerHead) {
+  Site site = kSite;
+  site.cross = true;
+  const auto mixer = make_mixer("linear", site, "{map: learned, features: 5}");
+  State state;
+  Context context = {.memory = random_normal({2, 50, 6}, 13).to(at::kFloat)};
+  mixer->start(state, 2, 9, context);
+  EXPECT_TRUE(state.lane.empty());
+  ASSERT_EQ(state.child.at("memory").lane.size(), 1u);
+  EXPECT_EQ(state.child.at("memory").lane.at("sums").sizes(), at::IntArrayRef({2, 2, 5, 4}));
 }
 
 TEST(Linear, TheStateOfHalfTypesIsFloat32) {
@@ -216,7 +260,8 @@ TEST(Linear, TheOfficialFormReadsPadding) {
 TEST(Linear, RefusesOptionsThatItDoesNotHave) {
   EXPECT_EQ(
       error_of([] { (void)made("{map: cosine}"); }),
-      "linear options:1: linear.map is 'cosine'; one of: elu, relu, square, softmax, identity");
+      "linear options:1: linear.map is 'cosine'; one of: elu, relu, square, softmax, identity, "
+      "learned");
   EXPECT_EQ(error_of([] { (void)made("{key_map: relu}"); }),
             "linear options:1: linear.key_map is 'relu'; one of: same, exp, positions");
   EXPECT_EQ(error_of([] { (void)made("{normaliser: mean}"); }),

@@ -1,7 +1,9 @@
 // Options that do not go together, or not with the model: what every mechanism says of its own.
 #include "longbow/attention/mechanism.h"
 
-#include "tests/support/tensor.h"
+#include <ATen/ATen.h>
+
+#include "tests/attention/laws.h"
 
 namespace longbow {
 namespace {
@@ -39,6 +41,9 @@ const std::vector<Mistake>& mistakes() {
       {"fmmformer", "length: 5",
        "m.yaml:2: fmmformer.length is for far_norm: none, but there is a denominator; leave length "
        "out, or set far_norm: none"},
+      {"fnet", "transform: random\nlength: own",
+       "m.yaml:3: fnet.length is for the Fourier transforms, but these matrices are for any "
+       "length; leave it out"},
       {"gmlp", "width: 15", "m.yaml:2: gmlp.width is 15, but it is halved; take an even number"},
       {"gmlp", "width: 16\ngroups: 3",
        "m.yaml:3: gmlp.groups is 3, but 8 gated channels do not divide into so many; take a "
@@ -53,6 +58,10 @@ const std::vector<Mistake>& mistakes() {
       {"linear", "map: identity",
        "m.yaml:1: linear.normaliser divides by the sum of weights, but map: identity gives weights "
        "of any sign; set normaliser to rms or none"},
+      {"linear", "features: 8", "m.yaml:2: linear.features is for map: learned; leave it out"},
+      {"linear", "map: learned\nkey_map: exp",
+       "m.yaml:3: linear.key_map maps the channels of a key, but queries have features of map: "
+       "learned; leave it out"},
       {"linformer", "rank: 25", "m.yaml:2: linformer.rank is 25, but max_length is 24; lower rank"},
       {"linformer", "", "m.yaml:1: linformer.rank is 64, but max_length is 24; lower rank"},
       {"linformer", "method: convolution\nrank: 5",
@@ -193,6 +202,31 @@ TEST(Mechanism, EveryVariantFits) {
       node["name"] = Node::string(mechanism.name);
       EXPECT_EQ(error_of([&] { check_options(node, site); }), "") << variant.options;
     }
+  }
+}
+
+// The first site that a training step draws at: without a random key it is named.
+template <class Module>
+std::string drawn_at(Module& module, const Mask& mask) {
+  Context context = {.mask = mask};
+  const auto error = error_of([&] { (void)module(at::ones({1, 29, 24}), context); });
+  return error.substr(0, error.find(": random numbers wanted"));
+}
+
+// A mixer draws under its own name, and its block does not: one site is one set of numbers.
+TEST(Mechanism, DropsByOtherNumbersThanItsBlock) {
+  const Site site = {.shape = {.width = 24, .heads = 2, .max_length = 128}, .path = "block"};
+  const auto block = make_block(Node::string("softmax"), site, {.dropout = 0.3});
+  const auto run = [&](const Tensor& x, Context& context) { return block->forward(x, context); };
+  const auto of_block = drawn_at(run, {});
+  EXPECT_EQ(of_block.rfind("block.", 0), 0u) << of_block;
+  EXPECT_NE(of_block.rfind("block.mixer.", 0), 0u) << of_block;
+  for (const auto& subject : subjects()) {
+    if (!subject.options.find("dropout")) continue;
+    const auto built = build(subject, {.dropout = 0.3, .type = at::kFloat});
+    built.mixer->train();
+    for (const auto& mask : modes(subject.promises))
+      EXPECT_EQ(drawn_at(*built.mixer, mask).rfind(built.site.path + ".", 0), 0u) << subject.name;
   }
 }
 

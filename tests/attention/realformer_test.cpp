@@ -76,16 +76,27 @@ std::vector<Mask> some_masks(int64_t tokens) {
           {.causal = true, .ragged = true, .keep = holes}};
 }
 
+// What either form of the sum does, with queries and keys or with scores handed upwards.
+const std::vector<std::string> kOptions = {"{}",
+                                           "{mean: true}",
+                                           "{detach_prev: true}",
+                                           "{form: scores}",
+                                           "{form: scores, mean: true}",
+                                           "{form: scores, detach_prev: true}"};
+bool takes_mean(const std::string& options) {
+  return options.find("mean: true") != std::string::npos;
+}
+
 // Real tokens may stand anywhere: hidden keys are hidden, and a causal order is that of all tokens.
 TEST(Realformer, AStackIsTheFormulaWithStoredScores) {
   const auto x = random_normal({2, 9, kWidth}, 1);
-  for (const std::string options : {"{}", "{mean: true}", "{detach_prev: true}"})
+  for (const auto& options : kOptions)
     for (const auto& mask : some_masks(9)) {
       const Stack stack(options);
       const auto rows = mask.keep.defined() ? mask.keep.unsqueeze(-1).to(at::kDouble)
                                             : at::ones({1, 1, 1}, at::kDouble);
       EXPECT_NEAR_TENSOR(stack(x, {.mask = mask}) * rows,
-                         dense(stack, x, {.mask = mask}, options == "{mean: true}") * rows,
+                         dense(stack, x, {.mask = mask}, takes_mean(options)) * rows,
                          tolerance(at::kDouble))
           << options;
     }
@@ -122,7 +133,7 @@ const std::vector<std::vector<int64_t>> kSplits = {
 TEST(Realformer, AStackExtendsAsItRunsForward) {
   const auto x = random_normal({2, 20, kWidth}, 21).requires_grad_(),
              weights = random_normal(x.sizes(), 22);
-  for (const std::string options : {"{}", "{mean: true}", "{detach_prev: true}"})
+  for (const auto& options : kOptions)
     for (const auto& mask : some_masks(20)) {
       if (!mask.causal) continue;
       const Stack stack(options);
@@ -140,17 +151,20 @@ TEST(Realformer, AStackExtendsAsItRunsForward) {
 }
 
 TEST(Realformer, AStackReadsAMemoryInExtensionsAsItRunsForward) {
-  Stack stack;
-  for (int64_t layer = 0; layer < 3; ++layer) {
-    auto site = site_of(layer);
-    site.cross = true;
-    stack.mixers[static_cast<size_t>(layer)] = made(site);
-  }
   const auto x = random_normal({2, 20, kWidth}, 23), memory = random_normal({2, 6, kWidth}, 24);
   const Mask mask = {.keep = Mask::from_lengths(at::tensor({6, 4}), 6).keep};
-  for (const auto& split : kSplits)
-    EXPECT_NEAR_TENSOR(in_extensions(stack, x, split, mask, memory),
-                       stack(x, {.mask = mask, .memory = memory}), tolerance(at::kDouble));
+  for (const auto& options : kOptions) {
+    Stack stack;
+    for (int64_t layer = 0; layer < 3; ++layer) {
+      auto site = site_of(layer);
+      site.cross = true;
+      stack.mixers[static_cast<size_t>(layer)] = made(site, options);
+    }
+    for (const auto& split : kSplits)
+      EXPECT_NEAR_TENSOR(in_extensions(stack, x, split, mask, memory),
+                         stack(x, {.mask = mask, .memory = memory}), tolerance(at::kDouble))
+          << options;
+  }
 }
 
 // A step writes one key and hands its row of scores upwards: it copies no cache.
@@ -238,12 +252,46 @@ std::vector<Leaf> leaves_of(const Stack& stack) {
 
 TEST(Realformer, GradientsOfAStackAreThoseOfDifferences) {
   const auto x = random_normal({2, 7, kWidth}, 6).requires_grad_();
-  for (const auto& mask : some_masks(7)) {
-    const Stack stack;
-    auto leaves = leaves_of(stack);
-    leaves.push_back({"x", x});
-    EXPECT_TRUE(gradcheck([&] { return stack(x, {.mask = mask}); }, leaves));
-  }
+  for (const std::string options : {"{}", "{form: scores}"})
+    for (const auto& mask : some_masks(7)) {
+      const Stack stack(options);
+      auto leaves = leaves_of(stack);
+      leaves.push_back({"x", x});
+      EXPECT_TRUE(gradcheck([&] { return stack(x, {.mask = mask}); }, leaves)) << options;
+    }
+}
+
+// The identity of the two forms, in values and in the gradients of all layers.
+TEST(Realformer, TheScoreFormIsTheConcatenatedForm) {
+  const auto x = random_normal({2, 9, kWidth}, 26);
+  const auto run = [&](const std::string& options, const Mask& mask) {
+    const Stack stack(options);  // the same seed: the same parameters
+    const auto y = stack(x, {.mask = mask});
+    y.square().sum().backward();
+    std::vector<Tensor> found = {y};
+    for (const auto& leaf : leaves_of(stack)) found.push_back(leaf.tensor.grad());
+    return found;
+  };
+  for (const std::string rest : {"}", ", mean: true}", ", detach_prev: true}"})
+    for (const auto& mask : some_masks(9)) {
+      const auto got = run("{form: scores" + rest, mask),
+                 want = run("{form: concatenated" + rest, mask);
+      for (size_t i = 0; i < want.size(); ++i)
+        EXPECT_NEAR_TENSOR(got[i], want[i], tolerance(at::kDouble)) << rest << i;
+    }
+}
+
+TEST(Realformer, OneLayerMoreCostsTheSameInTheScoreForm) {
+  const auto x = random_normal({1, 64, kWidth}, 27);
+  const auto added_by = [&](int64_t layer, const std::string& options) {
+    const auto operations = [&](int64_t layers) {
+      const Stack stack(options, layers);
+      return measure([&] { (void)stack(x, {.mask = {.causal = true}}); }).operations;
+    };
+    return operations(layer + 1) - operations(layer);
+  };
+  EXPECT_EQ(added_by(4, "{form: scores}"), added_by(2, "{form: scores}"));
+  EXPECT_GT(added_by(4, "{}"), added_by(2, "{}"));
 }
 
 TEST(Realformer, DetachedALayerDoesNotTeachTheScoresBelow) {
@@ -258,8 +306,7 @@ TEST(Realformer, DetachedALayerDoesNotTeachTheScoresBelow) {
   }
 }
 
-TEST(Realformer, ARecomputedStackHasTheSameGradients) {
-  const Stack stack;
+void expect_recomputed(const Stack& stack) {
   const auto run = [&](bool again) {
     for (const auto& mixer : stack.mixers) mixer->zero_grad();
     auto x = random_normal({2, 9, kWidth}, 9);
@@ -276,6 +323,11 @@ TEST(Realformer, ARecomputedStackHasTheSameGradients) {
   const auto want = run(false), got = run(true);
   for (size_t i = 0; i < want.size(); ++i)
     EXPECT_NEAR_TENSOR(got[i], want[i], tolerance(at::kDouble)) << i;
+}
+
+TEST(Realformer, ARecomputedStackHasTheSameGradients) {
+  for (const auto* options : {"{}", "{form: scores}", "{form: scores, mean: true}"})
+    expect_recomputed(Stack(options));
 }
 
 int64_t peak_bytes(int64_t tokens) {

@@ -25,7 +25,7 @@ std::vector<Slip> slips(const Workspace& here) {
       {"unknown option", "{name: linear}", "{name: linformer, rnak: 8}",
        "run.yaml:10: unknown key 'rnak'; did you mean 'rank'?"},
       {"unknown choice", "{name: linear}", "{name: linear, map: sine}",
-       "run.yaml:10: linear.map is 'sine'; one of: elu, relu, square, softmax, identity"},
+       "run.yaml:10: linear.map is 'sine'; one of: elu, relu, square, softmax, identity, learned"},
       {"options that contradict each other", "{name: linear}", "{name: linear, map: identity}",
        "run.yaml:10: linear.normaliser divides by the sum of weights, but map: identity gives "
        "weights of any sign; set normaliser to rms or none"},

@@ -74,6 +74,45 @@ TEST(AttentionPerLayer, EveryMistakeSaysWhereAndWhatToWrite) {
                   .starts_with("model.yaml:1: layers is 'a', not an integer"));
 }
 
+std::string checked(const std::string& attention, int64_t max_length = 64) {
+  return error_of([&] {
+    check_layer_options(yaml(attention),
+                        {.shape = {.width = 16, .max_length = max_length}, .layers = 2});
+  });
+}
+std::string differs(const std::string& place, const std::string& option, const std::string& value,
+                    const std::string& other) {
+  return "model.yaml:" + place + ": " + option + " is " + value + ", but " + other +
+         " in layer 0, and both layers use the same tensors; write the same value for both";
+}
+
+TEST(LayerOptions, LayersThatUseTheSameTensorsAgreeOnWhatDependsOnThem) {
+  EXPECT_EQ(checked("{name: luna,\n per_layer: {length: [8, 16]}}"),
+            differs("2", "luna.length", "16", "8"));
+  EXPECT_EQ(checked("{name: etc,\n per_layer: {globals: [4, 3]}}"),
+            differs("2", "etc.globals", "3", "4"));
+  EXPECT_EQ(checked("{name: realformer,\n per_layer: {form: [concatenated, scores]}}"),
+            differs("2", "realformer.form", "scores", "concatenated"));
+  const std::string layerwise = "{name: linformer, sharing: layerwise, ";
+  EXPECT_EQ(checked(layerwise + "\n per_layer: {rank: [8, 16]}}"),
+            differs("2", "linformer.rank", "16", "8"));
+  EXPECT_EQ(checked("- " + layerwise + "rank: 8}\n- " + layerwise + "rank: 8, max_length: 128}"),
+            differs("2", "linformer.max_length", "128", "64"));
+  EXPECT_EQ(
+      checked("- " + layerwise + "rank: 8}\n- " + layerwise + "rank: 8, method: fixed_random}"),
+      differs("2", "linformer.method", "fixed_random", "learnable"));
+}
+
+TEST(LayerOptions, LayersThatShareNothingAndLengthsThatAreNotKnownMayDiffer) {
+  const std::string layerwise = "{name: linformer, sharing: layerwise, rank: 8";
+  EXPECT_EQ(checked("{name: linformer, per_layer: {rank: [8, 16]}}"), "");
+  EXPECT_EQ(checked("- " + layerwise + "}\n- {name: linformer, rank: 16}"), "");
+  EXPECT_EQ(checked("- " + layerwise + "}\n- " + layerwise + ", max_length: 64}"), "");
+  EXPECT_EQ(checked("- " + layerwise + "}\n- " + layerwise + ", max_length: 128}", 0), "");
+  EXPECT_EQ(checked("{name: etc, per_layer: {globals: [4, 0]}}"), "");
+  EXPECT_EQ(checked("{name: luna, length: 8}"), "");
+}
+
 TEST(AttentionPerLayer, SaysWhichLayerCannotWriteTokenByToken) {
   const auto check = [](const std::string& text) {
     return error_of([&] { check_decodes(parse_yaml(text, "m.yaml"), 2); });

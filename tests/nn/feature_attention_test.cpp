@@ -51,6 +51,24 @@ TEST(FeatureAttention, ExtensionsContinueTheSums) {
   }
 }
 
+TEST(FeatureAttention, ExtensionsReadTheSumsOfAMemory) {
+  const auto q = positive(11, 10), k = positive(9, 11);
+  const auto v = random_normal({2, 2, 9, kWidth}, 12);
+  const auto whole = feature_sums(q, k, v, false);
+  State state;
+  keep_memory_sums(state, k, v);
+  EXPECT_EQ(state.lane.at("sums").sizes(), at::IntArrayRef({2, 2, kFeatures, kWidth + 1}));
+  for (const auto& cut : {std::pair<int64_t, int64_t>{0, 7}, {7, 1}, {8, 3}}) {
+    const auto part = [&](const Tensor& x) { return x.narrow(2, cut.first, cut.second); };
+    const auto sums = read_memory_sums(part(q), state);
+    EXPECT_NEAR_TENSOR(sums.values, part(whole.values), tolerance(at::kDouble));
+    EXPECT_NEAR_TENSOR(sums.weights, part(whole.weights), tolerance(at::kDouble));
+  }
+  state.reset(at::ones({2}, at::kBool));
+  EXPECT_NEAR_TENSOR(read_memory_sums(q, state).weights, at::zeros({2, 2, 11, 1}, at::kDouble),
+                     kExact);
+}
+
 TEST(FeatureAttention, APaddedKeyHasNoFeatures) {
   const auto k = positive(4, 7);
   const auto keep = at::tensor({1, 1, 0, 1, 0, 1, 1, 1}).view({2, 4}).to(at::kBool);

@@ -23,6 +23,8 @@ class Sums : public MixerImpl {
     const auto& keep = context.mask.keep;
     return (keep.defined() ? x * keep.unsqueeze(-1) : x).cumsum(1);
   }
+  void open(State&, int64_t, int64_t, Context&) override {}
+  Tensor grow(const Tensor& x, State&, Context& context) override { return mix(x, context); }
 };
 
 Tensor flags(const std::vector<int64_t>& values, at::IntArrayRef shape) {
@@ -48,6 +50,49 @@ TEST(Mixer, ACallBeyondThePromisesNamesMechanismsThatKeepThem) {
   EXPECT_EQ(refused({}, {.mask = {.keep = flags({1, 1, 1}, {1, 3})}}),
             "sums: keep is [1, 3], but there are 1 rows of 2 keys");
   EXPECT_EQ(refused({}, {}), "");
+}
+
+// The same calls while decoding.
+TEST(Mixer, StartAndExtendKeepToThePromisesToo) {
+  State state;
+  Context crossing = {.memory = at::zeros({1, 2, 3})};
+  EXPECT_EQ(error_of([&] { Sums({.decode = true}).start(state, 1, 4, crossing); }),
+            "sums: cannot attend to a memory; mechanisms that do: linear, local");
+  crossing.mask.keep = flags({1, 1, 1}, {1, 3});
+  EXPECT_EQ(error_of([&] { Sums({.cross = true, .decode = true}).start(state, 1, 4, crossing); }),
+            "sums: keep is [1, 3], but there are 1 rows of 2 keys");
+  const auto extended = [&](const Promises& promises, const Mask& mask) {
+    Sums mixer(promises);
+    Context opening, context = {.mask = mask};
+    mixer.start(state, 1, 4, opening);
+    return error_of([&] { mixer.extend(at::zeros({1, 2, 3}), state, context); });
+  };
+  EXPECT_EQ(
+      extended({.padding = Padding::refused, .decode = true}, {.keep = flags({1, 1}, {1, 2})}),
+      "sums: cannot hide padding; mechanisms that do: linear, local");
+  EXPECT_EQ(extended({.decode = true}, {.globals = at::zeros({1, 1}, at::kLong)}),
+            "sums: has no global tokens; mechanisms that do: linear, local");
+  EXPECT_EQ(extended({.decode = true}, {.keep = flags({1, 1, 1}, {1, 3})}),
+            "sums: keep is [1, 3], but there are 1 rows of 2 keys");
+  EXPECT_EQ(extended({.decode = true}, {.keep = flags({1, 0}, {1, 2})}), "");
+}
+
+TEST(Mixer, AStateHoldsNoMoreTokensThanItHasRoomFor) {
+  Sums mixer({.decode = true});
+  State state;
+  Context context, padded = {.mask = {.keep = flags({1, 0, 0, 0}, {2, 2})}},
+                   empty = {.mask = {.keep = flags({0, 1}, {2, 1})}};
+  mixer.start(state, 2, 3, context);
+  const auto extended = [&](int64_t tokens, Context& with) {
+    return error_of([&] { mixer.extend(at::zeros({2, tokens, 3}), state, with); });
+  };
+  EXPECT_EQ(extended(2, context), "");
+  EXPECT_EQ(extended(2, padded), "") << "padded tokens need no room";
+  EXPECT_EQ(extended(1, context), "sums: 4 tokens, but the state has room for 3");
+  EXPECT_EQ(extended(1, empty), "");
+  EXPECT_EQ(state.seen.sum().item<int64_t>(), 6);
+  state.reset(at::ones({2}, at::kBool));
+  EXPECT_EQ(extended(3, context), "");
 }
 
 TEST(Mixer, AWrongShapeOrAMissingStateIsRefused) {

@@ -56,6 +56,54 @@ TEST(MultiHead, ReadsAMemoryOfAnotherLengthAndWidth) {
   EXPECT_EQ(echo->last.k.sizes(), (at::IntArrayRef{3, 2, 7, 3}));
 }
 
+// Keeps the mean of a memory's real values, and gives it to every query.
+class Packing : public AttentionImpl {
+ public:
+  Tensor attend(const Heads& heads, Context& context) override {
+    return heads.q * 0 + mean(heads, context.mask.keep);
+  }
+  bool open_memory(State& state, const Heads& memory, const Context& context) override {
+    EXPECT_FALSE(context.mask.causal);
+    EXPECT_TRUE(memory.source.is_same(context.memory));
+    state.lane["mean"] = mean(memory, context.mask.keep);
+    state.fill["mean"] = 0;
+    return true;
+  }
+  Tensor read_memory(const Heads& queries, State& state, Context& context) override {
+    EXPECT_FALSE(context.memory.defined());
+    return queries.q * 0 + state.lane.at("mean");
+  }
+
+ private:
+  static Tensor mean(const Heads& heads, const Tensor& keep) {
+    const auto real = keep.unsqueeze(1).unsqueeze(-1).to(heads.v.scalar_type());
+    return (heads.v * real).sum(2, true) / real.sum(2, true);
+  }
+};
+
+TEST(MultiHead, WhatIsMadeOfAMemoryIsAllThatExtensionsRead) {
+  Site site = {.shape = {.width = 6, .heads = 2, .memory_width = 4}, .init = "xavier", .seed = 1};
+  site.cross = true;
+  const auto mixer = multi_head(site, std::make_shared<Packing>());
+  mixer->label({"packing", {.future = Future::exact, .cross = true, .decode = true}, {}});
+  const auto memory = random_normal({3, 7, 4}, 2).to(at::kFloat),
+             x = random_normal({3, 5, 6}, 3).to(at::kFloat);
+  const auto keep = Mask::from_lengths(at::tensor({7, 2, 4}, at::kLong), 7).keep;
+  Context whole = {.mask = {.keep = keep}, .memory = memory};
+  Context opening = {.mask = {.causal = true, .keep = keep}, .memory = memory};
+  const auto want = (*mixer)(x, whole);
+  State state;
+  mixer->start(state, 3, 5, opening);
+  EXPECT_TRUE(state.lane.empty()) << "neither keys nor values are kept";
+  Context growing;
+  const auto y = at::cat({mixer->extend(x.narrow(1, 0, 4), state, growing),
+                          mixer->extend(x.narrow(1, 4, 1), state, growing)},
+                         1);
+  EXPECT_NEAR_TENSOR(y, want, tolerance(at::kFloat));
+  state.reorder(at::tensor({2, 2}, at::kLong));
+  EXPECT_EQ(state.child.at("memory").lane.at("mean").size(0), 2);
+}
+
 TEST(MultiHead, TurnsQueriesAndKeysWhereTheSiteSaysSo) {
   Site site = {.shape = {.width = 6, .heads = 2, .head_width = 4}, .init = "xavier", .seed = 1};
   const auto plain = std::make_shared<Echo>(), turned = std::make_shared<Echo>();

@@ -56,6 +56,20 @@ TEST(PositiveFeatures, ExtensionsContinueTheSums) {
   }
 }
 
+TEST(PositiveFeatures, ExtensionsReadTheSumsOfAMemory) {
+  const auto q = logs(11, 25), k = logs(9, 26);
+  const auto v = random_normal({2, 2, 9, kWidth}, 27);
+  const auto want = whole(positive_sums(of(q), of(k), v, false));
+  State state;
+  keep_positive_memory(state, of(k), v);
+  for (const auto& cut : {std::pair<int64_t, int64_t>{0, 7}, {7, 1}, {8, 3}}) {
+    const auto part = [&](const Tensor& x) { return x.narrow(2, cut.first, cut.second); };
+    const auto sums = whole(read_positive_memory(of(part(q)), state));
+    EXPECT_NEAR_TENSOR(sums.values, part(want.values), tolerance(at::kDouble));
+    EXPECT_NEAR_TENSOR(sums.weights, part(want.weights), tolerance(at::kDouble));
+  }
+}
+
 // Exponents in the hundreds overflow as numbers, not as peaks, also in float32.
 TEST(PositiveFeatures, NothingOverflows) {
   auto k = logs(100, 7);

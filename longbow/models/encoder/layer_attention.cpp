@@ -1,6 +1,7 @@
 #include "longbow/models/encoder/layer_attention.h"
 
 #include <algorithm>
+#include <map>
 
 namespace longbow {
 namespace {
@@ -77,6 +78,37 @@ void check_reach(const Node& options, int64_t length) {
                     "raise it, or leave it out");
 }
 
+// Compares the options that layers of a mechanism must have in common with those of the first such
+// layer.
+class CommonOptions {
+ public:
+  void check(const Node& options, const Site& site) {
+    const auto& mechanism = mechanism_of(options);
+    if (!mechanism.common) return;
+    const auto own = options_of(options);
+    const auto values = mechanism.common(site, own);
+    if (values.empty()) return;
+    const auto entry = first_.emplace(mechanism.name, Layer{site.layer, values}).first;
+    check_options(own, mechanism.name, [&] { compare(values, entry->second); });
+  }
+
+ private:
+  struct Layer {
+    int64_t number;
+    OptionValues values;
+  };
+  static void compare(const OptionValues& values, const Layer& first) {
+    for (const auto& [key, value] : values) {
+      const auto& other = first.values.at(key);
+      require_option(value.empty() || other.empty() || value == other, key,
+                     "is " + value + ", but " + other + " in layer " +
+                         std::to_string(first.number) + ", and both layers use the same tensors",
+                     "write the same value for both");
+    }
+  }
+  std::map<std::string, Layer> first_;  // by mechanism
+};
+
 }  // namespace
 
 std::vector<Node> attention_per_layer(const Node& attention, int64_t layers) {
@@ -118,9 +150,11 @@ Node resolved_attention(const Node& attention) {
 void check_layer_options(const Node& attention, const Site& site) {
   auto here = site;
   here.layer = 0;
+  CommonOptions common;
   for (const auto& options : attention_per_layer(attention, site.layers)) {
     check_options(options, here);
     check_reach(options, site.source_length());
+    common.check(options, here);
     ++here.layer;
   }
 }

@@ -14,8 +14,8 @@ std::vector<Node> attention_per_layer(const Node& attention, int64_t layers);
 // a run.
 Node resolved_attention(const Node& attention);
 
-// OptionError at a layer's options that do not go together, or not with the site, of which the
-// layers are.
+// OptionError at a layer's options that do not go together, not with those of another layer that
+// shares tensors with it, or not with the site, of which the layers are.
 void check_layer_options(const Node& attention, const Site& site);
 
 // UserError at the layer's options when a mechanism cannot write a text token by token.

@@ -59,10 +59,12 @@ class MixerImpl : public Part {
  public:
   // Checks the promises, aligns ragged rows, zeroes padded queries, and calls mix.
   Tensor operator()(const Tensor& x, Context& context);  // x [B, N, C] -> [B, N, C]
-  // An empty state for `lanes` sequences of up to `capacity` tokens; a memory is read here, once.
+  // An empty state for `lanes` sequences of up to `capacity` tokens, or any number where it is 0,
+  // which rows with a state of fixed size take; a memory is read here, once, and the mask is then
+  // that of the memory.
   void start(State& state, int64_t lanes, int64_t capacity, Context& context);
   // x [B, T, C]: the next tokens of each lane; context.mask.keep [B, T] says which of them are
-  // real.
+  // real. A CPU refuses more tokens than there is room for; elsewhere asking would wait.
   Tensor extend(const Tensor& x, State& state, Context& context);
 
   void label(Label label) { label_ = std::move(label); }
@@ -76,6 +78,9 @@ class MixerImpl : public Part {
 
  private:
   void check(const Tensor& x, const Context& context) const;
+  void check_memory(const Context& context) const;
+  void check_mask(const Mask& mask, int64_t rows, int64_t keys) const;
+  void check_extension(const Tensor& x, const State& state, const Mask& mask) const;
   void refuse(const std::string& what, bool (*promise)(const Promises&)) const;
   Label label_;
 };
@@ -96,6 +101,11 @@ class AttentionImpl : public Part {
   virtual Tensor attend(const Heads& heads, Context& context) = 0;  // -> [B, H, N, D]
   virtual void open(State& state, const Heads& empty, int64_t capacity, Context& context);
   virtual Tensor grow(const Heads& heads, State& state, Context& context);
+  // What a memory's keys and values come down to while decoding, sums or slots, goes into the state
+  // once, and each extension then reads that with its queries alone. False where there is no such
+  // form: an extension then calls attend. `memory` has no q and no x, and `queries` only these.
+  virtual bool open_memory(State& state, const Heads& memory, const Context& context);
+  virtual Tensor read_memory(const Heads& queries, State& state, Context& context);
 };
 using Attention = std::shared_ptr<AttentionImpl>;
 

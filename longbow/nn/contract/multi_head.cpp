@@ -81,8 +81,8 @@ class MultiHead : public ProjectedMixer {
         attention_->attend({rotated(q, context), rotated(k, context), v, x, source}, context));
   }
 
-  // With a memory, keys and values are projected once and every extension reads them as the forward
-  // pass would.
+  // With a memory, keys and values are projected once. Every extension reads them as the forward
+  // pass would, or what the attention has made of them.
   void open(State& state, int64_t lanes, int64_t capacity, Context& context) override {
     if (!context.memory.defined()) {
       const auto none = at::zeros({lanes, 0, query_->weight.size(1)}, query_->weight.options());
@@ -91,33 +91,50 @@ class MultiHead : public ProjectedMixer {
       return;
     }
     const auto& memory = context.memory;
+    const auto keys = split((*key_)(memory)), values = split((*value_)(memory));
+    const Heads heads = {.q = {}, .k = keys, .v = values, .x = {}, .source = memory};
+    Context reading = context;
+    reading.mask.causal = false;  // every token reads all of it
+    State made;
+    if (attention_->open_memory(made, heads, reading)) {
+      state.child[kMade] = std::move(made);
+      return;
+    }
     state.lane["memory"] = memory;
-    state.lane["memory_keys"] = split((*key_)(memory));
-    state.lane["memory_values"] = split((*value_)(memory));
+    state.lane["memory_keys"] = keys;
+    state.lane["memory_values"] = values;
     if (context.mask.keep.defined()) state.lane["memory_keep"] = context.mask.keep;
     for (const auto& [name, tensor] : state.lane) state.fill[name] = 0;
   }
 
   Tensor grow(const Tensor& x, State& state, Context& context) override {
     const auto q = split((*query_)(x));
-    if (const auto memory = state.lane.find("memory"); memory != state.lane.end()) {
-      Context crossing = context;
-      crossing.memory = memory->second;
-      crossing.mask = {.query_keep = context.mask.keep};
-      if (state.lane.count("memory_keep")) crossing.mask.keep = state.lane.at("memory_keep");
-      const auto y = attention_->attend(
-          {q, state.lane.at("memory_keys"), state.lane.at("memory_values"), x, crossing.memory},
-          crossing);
-      context.carry = crossing.carry;
-      context.loss = crossing.loss;
-      return merged(y);
-    }
+    if (state.child.count(kMade) || state.lane.count("memory"))
+      return merged(crossed(q, x, state, context));
     return merged(attention_->grow(
         {rotated(q, context), rotated(split((*key_)(x)), context), split((*value_)(x)), x, x},
         state, context));
   }
 
  private:
+  Tensor crossed(const Tensor& q, const Tensor& x, State& state, Context& context) {
+    Context crossing = context;
+    crossing.mask = {.query_keep = context.mask.keep};
+    Tensor y;
+    if (const auto made = state.child.find(kMade); made != state.child.end()) {
+      const Heads queries = {.q = q, .k = {}, .v = {}, .x = x, .source = {}};
+      y = attention_->read_memory(queries, made->second, crossing);
+    } else {
+      const auto& lane = state.lane;
+      crossing.memory = lane.at("memory");
+      if (lane.count("memory_keep")) crossing.mask.keep = lane.at("memory_keep");
+      y = attention_->attend(
+          {q, lane.at("memory_keys"), lane.at("memory_values"), x, crossing.memory}, crossing);
+    }
+    context.carry = crossing.carry;
+    context.loss = crossing.loss;
+    return y;
+  }
   Tensor split(const Tensor& x) const { return split_heads(x, heads_); }
 
   struct Projected {
@@ -133,6 +150,8 @@ class MultiHead : public ProjectedMixer {
     const auto rows = project_together(x, layers);
     return {split(rows[0]), split(rows[shared ? 0 : 1]), split(rows.back())};
   }
+
+  static constexpr const char* kMade = "memory";  // of a memory, in the state
 
   int64_t width_;
   Attention attention_;

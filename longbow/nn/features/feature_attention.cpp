@@ -77,4 +77,13 @@ FeatureSums grow_feature_sums(const Tensor& q, const Tensor& k, const Tensor& v,
   return split(grown_causal_product(wide_q, wide_k, values, sums));
 }
 
+void keep_memory_sums(State& state, const Tensor& k, const Tensor& v) {
+  state.lane["sums"] = k.to(wide(k)).transpose(-2, -1).matmul(with_ones(v));  // [B, H, R, D + 1]
+  state.fill["sums"] = 0;
+}
+
+FeatureSums read_memory_sums(const Tensor& q, const State& state) {
+  return split(q.to(wide(q)).matmul(state.lane.at("sums")));
+}
+
 }  // namespace longbow

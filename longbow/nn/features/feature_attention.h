@@ -27,4 +27,8 @@ Tensor narrowed(const Tensor& features, const Tensor& x);
 void open_feature_sums(State& state, const Heads& empty, int64_t features);
 FeatureSums grow_feature_sums(const Tensor& q, const Tensor& k, const Tensor& v, State& state);
 
+// The sums over the keys of a memory, which extensions read and do not change.
+void keep_memory_sums(State& state, const Tensor& k, const Tensor& v);
+FeatureSums read_memory_sums(const Tensor& q, const State& state);
+
 }  // namespace longbow

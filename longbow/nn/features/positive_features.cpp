@@ -20,6 +20,12 @@ Tensor largest(const Tensor& logs, at::IntArrayRef dims) {
   return logs.detach().amax(dims, true).clamp_min(kNothingSeen);
 }
 
+// All keys relative to the largest of their peaks, [B, H, 1, 1].
+PositiveFeatures of_one_peak(const PositiveFeatures& keys) {
+  const auto peak = largest(keys.peak, {2});
+  return {keys.phi * (keys.peak - peak).exp(), peak};
+}
+
 // The causal sums for as many queries as keys. With c_t the largest peak of j <= t,
 //   A_t = exp(c_(t-1) - c_t) A_(t-1) + exp(peak_t - c_t) phi(k_t) [v_t, 1]^T,   out_t = A_t^T
 //   phi(q_t);
@@ -80,8 +86,7 @@ PositiveFeatures positive_features(const Tensor& x, const Tensor& omega, bool mi
 PositiveSums positive_sums(const PositiveFeatures& queries, const PositiveFeatures& keys,
                            const Tensor& v, bool causal) {
   if (!causal) {
-    const auto peak = largest(keys.peak, {2});
-    const auto k = keys.phi * (keys.peak - peak).exp();
+    const auto [k, peak] = of_one_peak(keys);
     return {feature_sums(queries.phi, k, v, false), queries.phi, queries.peak, peak};
   }
   // Pad or cut the queries in front. One before the first key has seen nothing.
@@ -118,6 +123,17 @@ PositiveSums grow_positive_sums(const PositiveFeatures& queries, const PositiveF
   }
   const auto [sums, key_peak] = running(queries.phi, keys, v, all, peak);
   return {sums, queries.phi, queries.peak, key_peak};
+}
+
+void keep_positive_memory(State& state, const PositiveFeatures& keys, const Tensor& v) {
+  const auto [k, peak] = of_one_peak(keys);
+  keep_memory_sums(state, k, v);
+  state.lane["peak"] = peak;
+  state.fill["peak"] = kNothingSeen;
+}
+
+PositiveSums read_positive_memory(const PositiveFeatures& queries, const State& state) {
+  return {read_memory_sums(queries.phi, state), queries.phi, queries.peak, state.lane.at("peak")};
 }
 
 }  // namespace longbow

@@ -50,4 +50,8 @@ void open_positive_sums(State& state, const Heads& empty, int64_t features);
 PositiveSums grow_positive_sums(const PositiveFeatures& queries, const PositiveFeatures& keys,
                                 const Tensor& v, State& state);
 
+// The sums over the keys of a memory, which extensions read and do not change.
+void keep_positive_memory(State& state, const PositiveFeatures& keys, const Tensor& v);
+PositiveSums read_positive_memory(const PositiveFeatures& queries, const State& state);
+
 }  // namespace longbow

@@ -124,6 +124,18 @@ void check_length_config(const LengthConfig& c, const Site& site) {
                  "leave it out");
 }
 
+std::map<std::string, std::string> shared_length_options(const LengthConfig& c, const Site& site) {
+  if (c.sharing != Sharing::layerwise) return {};
+  const int64_t longest = longest_of(c, site);
+  return {{"rank", std::to_string(rank_of(c, site))},
+          {"max_length", longest > 0 ? std::to_string(longest) : ""},
+          {"method", name_of(c.method)},
+          {"bias", c.bias ? "true" : "false"},
+          {"depthwise", c.depthwise ? "true" : "false"},
+          {"start", name_of(c.start)},
+          {"deviation", name_of(c.deviation)}};
+}
+
 LengthProjections make_length_projections(const Site& site, const LengthConfig& config,
                                           const Registrar& keep) {
   const Builder builder(site, config, keep);

@@ -1,5 +1,8 @@
 #pragma once
 // The options of Linformer's projections along the sequence, and the projections built from them.
+#include <map>
+#include <string>
+
 #include "longbow/core/fields.h"
 #include "longbow/nn/slots/length_projection.h"
 
@@ -47,6 +50,11 @@ void fields(V& v, LengthConfig& c) {
 // OptionError when the options do not go together, or not with the site; a longest sequence of 0 is
 // not known yet.
 void check_length_config(const LengthConfig& config, const Site& site);
+
+// The options on which a projection depends that all layers share, with their values; "" = not
+// known yet. Empty where they share none.
+std::map<std::string, std::string> shared_length_options(const LengthConfig& config,
+                                                         const Site& site);
 
 // E for keys and F for values; one and the same unless they are apart.
 struct LengthProjections {
