@@ -138,6 +138,52 @@ TEST(Stack, RebuiltInputsGiveTheGradientsOfStoredOnes) {
   }
 }
 
+// Keeps what it reads.
+class Watching : public MixerImpl {
+ public:
+  Watching(const Site& site, std::vector<Tensor>* seen) : seen_(seen) {
+    weight_ = parameter("weight", initial_matrix(site, "weight", kWidth, kWidth));
+    label({"watching", {.future = Future::exact}, {}});
+  }
+
+ protected:
+  Tensor mix(const Tensor& x, Context&) override {
+    seen_->push_back(x.detach().clone());
+    return x.matmul(weight_).tanh();
+  }
+
+ private:
+  std::vector<Tensor>* seen_;
+  Tensor weight_;
+};
+
+TEST(Stack, RebuiltInputsOfAHalfTypeAreThoseOfTheForwardPass) {
+  constexpr size_t kLayers = 24;
+  std::vector<Tensor> seen;
+  std::vector<Block> blocks;
+  for (size_t i = 0; i < kLayers; ++i) {
+    const Site site = {.shape = {.width = kWidth},
+                       .path = "layers." + std::to_string(i),
+                       .init = "xavier",
+                       .seed = 9};
+    blocks.push_back(residual(site, std::make_shared<Watching>(site.at("mixer"), &seen),
+                              {.residual = Residual::reversible, .feed_forward = {.width = 9}}));
+  }
+  Stack stack(std::move(blocks));
+  stack.to(at::kBFloat16);
+  Context context;
+  const auto x = random_normal({4, 8, kWidth}, 1).to(at::kBFloat16).requires_grad_();
+  const auto y = stack(x, context);
+  EXPECT_EQ(y.scalar_type(), at::kBFloat16);
+  y.sum().backward();
+  EXPECT_EQ(x.grad().scalar_type(), at::kBFloat16);
+  ASSERT_EQ(seen.size(), 2 * kLayers);
+  for (size_t i = 0; i < kLayers; ++i) {
+    const auto want = seen[i].to(at::kDouble), got = seen[2 * kLayers - 1 - i].to(at::kDouble);
+    EXPECT_LT(((got - want).norm() / want.norm()).item<double>(), 0x1p-9) << i;
+  }
+}
+
 TEST(Stack, RebuildingInputsDoesNotTouchTheCallersMaps) {
   const auto built = build(reversible());
   Tensors maps;

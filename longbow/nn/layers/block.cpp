@@ -110,9 +110,9 @@ class ResidualBlock : public BlockImpl {
   Branch branch() override {
     if (config_.residual != Residual::reversible) return {};
     return [this](int place, const Tensor& x, Context& context) {
-      if (place > 0) return fed(x, context);
-      return mixed_branch(x, context,
-                          [&](size_t which, const Tensor& t) { return mixed(which, t, context); });
+      const auto mix = [&](size_t which, const Tensor& t) { return mixed(which, t, context); };
+      const auto y = place > 0 ? fed(x, context) : mixed_branch(x, context, mix);
+      return y.to(x.scalar_type());
     };
   }
 
@@ -195,9 +195,12 @@ class ResidualBlock : public BlockImpl {
   // What a sub-layer adds to the stream.
   template <class F>
   Tensor added(const Joint& joint, const Tensor& x, Context& context, const F& body) {
-    const bool first = config_.residual == Residual::reversible;
-    return dropout(body(first && joint.norm ? (*joint.norm)(x) : x), config_.dropout, is_training(),
-                   context, site_of(joint));
+    if (config_.residual != Residual::reversible)
+      return dropout(body(x), config_.dropout, is_training(), context, site_of(joint));
+    // Streams have more digits than the model computes with.
+    const auto t = x.to(joints_.back().norm->weight.scalar_type());
+    return dropout(body(joint.norm ? (*joint.norm)(t) : t), config_.dropout, is_training(), context,
+                   site_of(joint));
   }
   // Not under the name of the sub-layer, which draws there itself: the same site would mean the
   // same numbers.

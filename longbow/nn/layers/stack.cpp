@@ -50,6 +50,15 @@ class Gathered {
   std::map<const void*, Tensor> sums_;
 };
 
+// Both streams are x at first. They have float32 at least: rebuilding one that was rounded in every
+// block would drift from what it was.
+Tensor two_streams(const Tensor& x) {
+  return at::cat({x, x}, -1).to(wide(x));
+}
+Tensor mean_of_streams(const Tensor& y, const Tensor& x) {
+  return y.unflatten(-1, {2, -1}).mean(-2).to(x.scalar_type());
+}
+
 // Inputs: x, memory, carry values, parameters. Outputs: both streams, loss (or nothing), carry
 // values.
 struct Reversed : Differentiable {
@@ -65,7 +74,7 @@ struct Reversed : Differentiable {
     Context inner = context;
     inner.loss = Tensor();
     rerun.before_first(inner);
-    Tensor first = inputs[0], second = inputs[0];
+    Tensor first = inputs[0].to(wide(inputs[0])), second = first;
     for (const auto& block : blocks) {
       carries.push_back(inner.carry);
       const auto branch = block->branch();
@@ -139,7 +148,7 @@ struct Reversed : Differentiable {
       first = (first - mixed).detach();
     }
 
-    TensorVector result = {plus(d_first, d_second)};
+    TensorVector result = {plus(d_first, d_second).to(inputs[0].scalar_type())};
     if (has_memory) result.push_back(d_memory);
     for (const auto& key : carried) result.push_back(d_carry[key]);
     while (result.size() < inputs.size()) result.push_back(gathered.of(inputs[result.size()]));
@@ -161,9 +170,9 @@ Stack::Stack(std::vector<Block> blocks, std::shared_ptr<Shared> shared)
 Tensor Stack::operator()(const Tensor& x, Context& context) {
   const bool reversible = !blocks_.empty() && blocks_[0]->branch();
   if (reversible && is_training() && at::GradMode::is_enabled()) return reversed_later(x, context);
-  auto y = reversible ? at::cat({x, x}, -1) : x;
+  auto y = reversible ? two_streams(x) : x;
   for (const auto& block : blocks_) y = block->forward(y, context);
-  return reversible ? y.unflatten(-1, {2, -1}).mean(-2) : y;
+  return reversible ? mean_of_streams(y, x) : y;
 }
 
 Tensor Stack::reversed_later(const Tensor& x, Context& context) {
@@ -184,7 +193,7 @@ Tensor Stack::reversed_later(const Tensor& x, Context& context) {
   size_t i = 2;
   if (run->has_loss) context.add_loss(outputs[i++]);
   for (const auto& key : run->produced) context.carry[key] = outputs[i++];
-  return (outputs[0] + outputs[1]) / 2;
+  return ((outputs[0] + outputs[1]) / 2).to(x.scalar_type());
 }
 
 void Stack::start(State& state, int64_t lanes, int64_t capacity, Context& context) {
@@ -195,10 +204,10 @@ void Stack::start(State& state, int64_t lanes, int64_t capacity, Context& contex
 
 Tensor Stack::extend(const Tensor& x, State& state, Context& context) {
   const bool reversible = !blocks_.empty() && blocks_[0]->branch();
-  auto y = reversible ? at::cat({x, x}, -1) : x;
+  auto y = reversible ? two_streams(x) : x;
   for (size_t i = 0; i < blocks_.size(); ++i)
     y = blocks_[i]->extend(y, state.child.at(std::to_string(i)), context);
-  return reversible ? y.unflatten(-1, {2, -1}).mean(-2) : y;
+  return reversible ? mean_of_streams(y, x) : y;
 }
 
 }  // namespace longbow
