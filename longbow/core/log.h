@@ -35,6 +35,12 @@ struct ProgressTiming {
   Queue after{};
 };
 
+// How much of the time that work may take is used up. The work is over when all of it is, whatever
+// has been done by then.
+struct TimeLimit {
+  double used = 0, most = 0;  // seconds; most = 0: there is no limit
+};
+
 // A number that is shown; `text` is how people read it.
 struct ProgressValue {
   std::string name;
@@ -45,7 +51,8 @@ struct ProgressValue {
 
 // step/total, named values in order, elapsed, ETA. A bar redraws in place and keeps to one line,
 // the ETA in it; plain prints a line every few seconds; json prints one object an update, the
-// values as numbers. Safe to call from several threads.
+// values as numbers. Where time is limited, percentage and ETA are those of what ends first: the
+// steps or the time. Safe to call from several threads.
 class Progress {
  public:
   using Values = std::vector<ProgressValue>;
@@ -54,7 +61,7 @@ class Progress {
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
-  void update(int64_t step, const Values& values);
+  void update(int64_t step, const Values& values, const TimeLimit& limit = {});
   void finish();  // erases the bar, so that the next line starts clean
 
  private:

@@ -49,17 +49,26 @@ struct Progress::Impl {
       baseline;  // the first update: a resumed run starts past 0
   bool finished = false;
 
-  bool is_due(int64_t step, double now) const {
+  bool is_due(int64_t step, double now, const TimeLimit& limit) const {
     if (now - start < timing.quiet) return false;
-    if (style == ProgressStyle::json || !shown || step == total) return true;
+    const bool over = step == total || (limit.most > 0 && limit.used >= limit.most);
+    if (style == ProgressStyle::json || !shown || over) return true;
     return now - *shown >=
            (style == ProgressStyle::bar ? kSecondsBetweenBars : timing.seconds_between);
   }
 
-  std::optional<double> seconds_left(int64_t step, double now) const {
+  // By the pace of the steps so far.
+  std::optional<double> seconds_of_steps(int64_t step, double now) const {
     if (total <= 0 || !baseline || step <= baseline->first) return {};
     double pace = (now - baseline->second) / static_cast<double>(step - baseline->first);
     return pace * static_cast<double>(std::max<int64_t>(total - step, 0));
+  }
+
+  std::optional<double> seconds_left(int64_t step, double now, const TimeLimit& limit) const {
+    auto left = seconds_of_steps(step, now);
+    if (limit.most <= 0) return left;
+    const double at_most = std::max(limit.most - limit.used, 0.0);
+    return left ? std::min(*left, at_most) : at_most;
   }
 
   double seconds_left_in_all(double left, double now) const {
@@ -67,7 +76,11 @@ struct Progress::Impl {
     return left + static_cast<double>(timing.after.further) * each;
   }
 
-  double part(int64_t step) const { return static_cast<double>(step) / static_cast<double>(total); }
+  // Of the steps or of the time, whichever is further.
+  double part(int64_t step, const TimeLimit& limit) const {
+    const double steps = total > 0 ? static_cast<double>(step) / static_cast<double>(total) : 0;
+    return limit.most > 0 ? std::max(steps, std::min(limit.used / limit.most, 1.0)) : steps;
+  }
 
   // The pieces of a line; one that is empty is left out.
   struct Line {
@@ -96,10 +109,11 @@ struct Progress::Impl {
     }
   };
 
-  Line line(int64_t step, double now, const Values& values) const {
+  Line line(int64_t step, double now, const Values& values, const TimeLimit& limit) const {
+    const double done = part(step, limit);
     Line line{.label = label,
-              .drawing = style == ProgressStyle::bar && total > 0 ? drawing(part(step)) : "",
-              .count = total > 0 ? fmt::format("{}/{} ({:.0f}%)", step, total, 100 * part(step))
+              .drawing = style == ProgressStyle::bar && total > 0 ? drawing(done) : "",
+              .count = total > 0 ? fmt::format("{}/{} ({:.0f}%)", step, total, 100 * done)
                                  : std::to_string(step),
               .values = {},
               .minor = {},
@@ -109,7 +123,7 @@ struct Progress::Impl {
       (value.minor ? line.minor : line.values)
           .push_back(value.name + " " +
                      (value.text ? value.text(value.value) : fmt::format("{:.4g}", value.value)));
-    if (auto left = seconds_left(step, now)) {
+    if (auto left = seconds_left(step, now, limit)) {
       line.left = "  eta " + human_seconds(*left);
       if (timing.after.further > 0)
         line.left += ", all " + human_seconds(seconds_left_in_all(*left, now));
@@ -117,14 +131,14 @@ struct Progress::Impl {
     return line;
   }
 
-  std::string object(int64_t step, double now, const Values& values) const {
+  std::string object(int64_t step, double now, const Values& values, const TimeLimit& limit) const {
     auto tenths = [](double seconds) { return Node::number(std::round(seconds * 10) / 10); };
     auto node = Node::map({{"label", Node::string(label)}, {"step", Node::integer(step)}});
     if (total > 0) node["total"] = Node::integer(total);
     for (const auto& value : values)
       node["values"][value.name] = std::isfinite(value.value) ? Node::number(value.value) : Node{};
     node["elapsed"] = tenths(now - start);
-    if (auto left = seconds_left(step, now)) {
+    if (auto left = seconds_left(step, now, limit)) {
       node["eta"] = tenths(*left);
       if (timing.after.further > 0) node["eta_all"] = tenths(seconds_left_in_all(*left, now));
     }
@@ -146,16 +160,16 @@ Progress::~Progress() {
   finish();
 }
 
-void Progress::update(int64_t step, const Values& values) {
+void Progress::update(int64_t step, const Values& values, const TimeLimit& limit) {
   auto& p = *impl_;
   if (p.style == ProgressStyle::off) return;
   std::lock_guard lock(p.mutex);
   double now = p.timing.now();
-  bool due = p.is_due(step, now);
+  bool due = p.is_due(step, now, limit);
   if (due && p.style == ProgressStyle::bar)
-    draw_bar(p.line(step, now, values).fitted(console_columns() - 1));
-  if (due && p.style == ProgressStyle::plain) print_line(p.line(step, now, values).str());
-  if (due && p.style == ProgressStyle::json) print_line(p.object(step, now, values));
+    draw_bar(p.line(step, now, values, limit).fitted(console_columns() - 1));
+  if (due && p.style == ProgressStyle::plain) print_line(p.line(step, now, values, limit).str());
+  if (due && p.style == ProgressStyle::json) print_line(p.object(step, now, values, limit));
   if (due) p.shown = now;
   if (!p.baseline) p.baseline = {step, now};
 }

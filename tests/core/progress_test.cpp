@@ -116,6 +116,43 @@ TEST_F(ProgressTest, KnowsWhatFollowsInAQueue) {
   EXPECT_EQ(nlohmann::json::parse(written).at("eta_all"), 70);
 }
 
+// 500 steps of a million took two seconds, but there is only one second more.
+TEST_F(ProgressTest, TheTimeThatIsLeftIsNoMoreThanTheWorkMayTake) {
+  auto own = timing();
+  own.after = {.further = 2};
+  Progress progress("train", 1000000, ProgressStyle::json, own);
+  progress.update(0, {}, {.used = 0.5, .most = 4});
+  now += 2;
+  progress.update(500, {}, {.used = 2.5, .most = 4});
+  const auto first = nlohmann::json::parse(written.substr(0, written.find('\n')));
+  EXPECT_EQ(first.at("eta"), 3.5) << "known before there is a pace";
+  auto second = nlohmann::json::parse(written.substr(written.find('\n') + 1));
+  EXPECT_EQ(second.at("eta"), 1.5);
+  EXPECT_EQ(second.at("eta_all"), 1.5 + 2 * 3.5) << "each takes what this one will have taken";
+  written.clear();
+  progress.update(999999, {}, {.used = 3, .most = 4});
+  second = nlohmann::json::parse(written);
+  EXPECT_EQ(second.at("eta"), 0) << "the steps end first";
+}
+
+TEST_F(ProgressTest, ABarFillsWithTheTimeWhereThatEndsFirst) {
+  use({.terminal = true, .columns = 60});
+  Progress progress("train", 1000000, ProgressStyle::bar, timing());
+  progress.update(10, {}, {.used = 1, .most = 4});
+  EXPECT_EQ(written, "\r\x1b[Ktrain [=====               ] 10/1000000 (25%)  eta 3.0s");
+}
+
+TEST_F(ProgressTest, TheLineThatEndsTheTimeIsShown) {
+  Progress progress("train", 1000000, ProgressStyle::plain, timing());
+  progress.update(1, {}, {.used = 1, .most = 4});
+  now += 0.5;
+  progress.update(2, {}, {.used = 3.5, .most = 4});
+  written.clear();
+  now += 0.5;
+  progress.update(3, {}, {.used = 4.1, .most = 4});
+  EXPECT_EQ(written, "train 3/1000000 (100%)  elapsed 1.0s  eta 0.0s\n");
+}
+
 TEST_F(ProgressTest, IsQuietAtFirst) {
   auto own = timing();
   own.quiet = 2;
