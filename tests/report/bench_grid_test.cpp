@@ -47,6 +47,30 @@ TEST(BenchGrid, GrowthShowsExponentsCrossoverAndSpeedAtTheLongestSharedLength) {
   EXPECT_EQ(growth_grid(record).rows[1][4].text, "none in range");
 }
 
+// As `bench --growth` writes it: beside promises, and without softmax.
+TEST(BenchGrid, GrowthShowsWhatIsPromisedWhereTheFileSaysSo) {
+  auto record = sample::bench();
+  std::erase_if(record.benchmarks, [](const auto& row) { return row.mechanism == "softmax"; });
+  record.growth = {{.mechanism = "linear",
+                    .mode = "forward",
+                    .time_exponent = 0.48,
+                    .memory_exponent = 1,
+                    .cpu_exponent = 0.35,
+                    .promised_time = 1,
+                    .promised_memory = 1.5}};
+  auto grid = growth_grid(record);
+  EXPECT_EQ(grid.columns,
+            (std::vector<std::string>{"mechanism", "mode", "time exponent",
+                                      "processor time exponent", "promised time exponent",
+                                      "memory exponent", "promised memory exponent",
+                                      "crossover length", "speed against softmax"}));
+  std::vector<std::string> texts;
+  for (const auto& cell : grid.rows.at(0)) texts.push_back(cell.text);
+  EXPECT_EQ(texts, (std::vector<std::string>{"linear", "forward", "0.48", "0.35", "1.00", "1.00",
+                                             "1.50", "–", "–"}));
+  EXPECT_EQ(growth_grid(sample::bench()).columns.size(), 6u) << "nothing was promised";
+}
+
 TEST(BenchGrid, OnlyWhatWasMeasuredHasATable) {
   auto record = sample::bench();
   for (auto& row : record.benchmarks) row.error.reset();

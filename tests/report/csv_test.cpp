@@ -67,8 +67,20 @@ TEST(Csv, ABenchIsOneRowPerBenchmarkWithItsGrowth) {
   EXPECT_EQ(found[1]["mechanism"], "linear");
   EXPECT_EQ(found[1]["length"], "256");
   EXPECT_EQ(found[1]["crossover_length"], "1000");
+  EXPECT_EQ(found[1]["cpu_exponent"], "") << "the file does not say it";
   EXPECT_DOUBLE_EQ(std::stod(found[0]["seconds"]), 1e-9 * 256 * 256);
   EXPECT_EQ(found[6]["status"], "OOM");
+}
+
+TEST(Csv, ABenchHasThePromisesOfItsFile) {
+  auto record = sample::bench();
+  record.growth[1].cpu_exponent = 0.35;
+  record.growth[1].promised_time = 1;
+  record.growth[1].promised_memory = 1.5;
+  auto row = rows(to_csv(record)).at(1);
+  EXPECT_EQ(row["cpu_exponent"], "0.35");
+  EXPECT_EQ(row["promised_time_exponent"], "1");
+  EXPECT_EQ(row["promised_memory_exponent"], "1.5");
 }
 
 TEST(Csv, SaysWhichWayIsBetterAndWhereAMechanismStands) {

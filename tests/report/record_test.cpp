@@ -182,7 +182,8 @@ TEST(Record, ABenchIsReadInSeconds) {
     {"name": "a/forward/256", "mechanism": "a", "length": 256, "mode": "forward", "real_time": 1.5, "time_unit": "us",
      "p20": 1, "p80": 2, "peak_bytes": 64, "error": 1e-7, "status": "ok"},
     {"name": "a/forward/512", "mechanism": "a", "length": 512, "mode": "forward", "real_time": null, "status": "OOM"}],
-    "growth": [{"mechanism": "a", "mode": "forward", "time_exponent": 1.02, "memory_exponent": 1,
+    "growth": [{"mechanism": "a", "mode": "forward", "time_exponent": 1.02, "cpu_exponent": 0.9,
+     "promised_time_exponent": 1, "memory_exponent": 1, "promised_memory_exponent": null,
      "crossover_length": null}]})"));
   ASSERT_EQ(record.benchmarks.size(), 2u);
   EXPECT_DOUBLE_EQ(*record.benchmarks[0].seconds, 1.5e-6);
@@ -191,6 +192,9 @@ TEST(Record, ABenchIsReadInSeconds) {
   EXPECT_FALSE(record.benchmarks[1].seconds);
   ASSERT_EQ(record.growth.size(), 1u);
   EXPECT_FALSE(record.growth[0].crossover_length);
+  EXPECT_EQ(record.growth[0].cpu_exponent, 0.9);
+  EXPECT_EQ(record.growth[0].promised_time, 1);
+  EXPECT_FALSE(record.growth[0].promised_memory);
 }
 
 TEST(Record, WhatIsMissingIsNamed) {

@@ -64,6 +64,32 @@ GridCell optional_cell(const std::optional<double>& value, const Format& format,
   return {.text = format(*value), .value = *value};
 }
 
+// "none in range" only where softmax was measured beside it.
+GridCell crossover_cell(const Record& record, const Growth& growth) {
+  const bool compared = !is_reference(growth.mechanism) &&
+                        std::ranges::any_of(record.benchmarks, [&](const Benchmark& row) {
+                          return row.mode == growth.mode && is_reference(row.mechanism);
+                        });
+  return optional_cell(growth.crossover_length, length_text, compared ? "none in range" : "–");
+}
+
+// What a growth table says of each mechanism. An optional column is shown where any of them has a
+// value.
+struct GrowthColumn {
+  std::string title;
+  std::function<GridCell(const Growth&)> cell;
+  bool optional = false;
+  bool is_shown(const Record& record) const {
+    return !optional || std::ranges::any_of(record.growth, [&](const Growth& row) {
+      return cell(row).value.has_value();
+    });
+  }
+};
+
+std::function<GridCell(const Growth&)> exponent_cell(std::optional<double> Growth::*field) {
+  return [=](const Growth& row) { return optional_cell(row.*field, exponent_text, "–"); };
+}
+
 bool any_value(const Record& record, const std::string& mode, Field field) {
   return std::any_of(record.benchmarks.begin(), record.benchmarks.end(),
                      [&](const Benchmark& row) { return row.mode == mode && row.*field; });
@@ -135,24 +161,38 @@ Grid error_grid(const Record& record, const std::string& mode) {
 }
 
 Grid growth_grid(const Record& record) {
+  std::vector<GrowthColumn> columns = {
+      {.title = "time exponent", .cell = exponent_cell(&Growth::time_exponent)},
+      {.title = "processor time exponent",
+       .cell = exponent_cell(&Growth::cpu_exponent),
+       .optional = true},
+      {.title = "promised time exponent",
+       .cell = exponent_cell(&Growth::promised_time),
+       .optional = true},
+      {.title = "memory exponent", .cell = exponent_cell(&Growth::memory_exponent)},
+      {.title = "promised memory exponent",
+       .cell = exponent_cell(&Growth::promised_memory),
+       .optional = true},
+      {.title = "crossover length",
+       .cell = [&](const Growth& row) { return crossover_cell(record, row); }},
+      {.title = "speed against softmax",
+       .cell = [&](const Growth& row) { return speedup_cell(record, row); }}};
+  std::erase_if(columns, [&](const GrowthColumn& column) { return !column.is_shown(record); });
   Grid grid{
       .title = "Growth",
       .note =
           "Exponents fitted to time and memory over length. Crossover: the length from which the "
           "mechanism is faster than fused softmax. Speed: fused softmax's time over the "
           "mechanism's.",
-      .columns = {"mechanism", "mode", "time exponent", "memory exponent", "crossover length",
-                  "speed against softmax"},
+      .columns = {"mechanism", "mode"},
       .rows = {},
       .text_columns = 2};
-  for (auto& growth : record.growth)
-    grid.rows.push_back({{.text = growth.mechanism},
-                         {.text = growth.mode},
-                         optional_cell(growth.time_exponent, exponent_text, "–"),
-                         optional_cell(growth.memory_exponent, exponent_text, "–"),
-                         optional_cell(growth.crossover_length, length_text,
-                                       is_reference(growth.mechanism) ? "–" : "none in range"),
-                         speedup_cell(record, growth)});
+  for (const auto& column : columns) grid.columns.push_back(column.title);
+  for (const auto& growth : record.growth) {
+    auto& row = grid.rows.emplace_back();
+    row = {{.text = growth.mechanism}, {.text = growth.mode}};
+    for (const auto& column : columns) row.push_back(column.cell(growth));
+  }
   return grid;
 }
 

@@ -159,7 +159,10 @@ Growth read_growth(const Object& from) {
           .mode = from.required("mode"),
           .time_exponent = from.number("time_exponent"),
           .memory_exponent = from.number("memory_exponent"),
-          .crossover_length = from.number("crossover_length")};
+          .crossover_length = from.number("crossover_length"),
+          .cpu_exponent = from.number("cpu_exponent"),
+          .promised_time = from.number("promised_time_exponent"),
+          .promised_memory = from.number("promised_memory_exponent")};
 }
 
 // Name and date stand on top of the page and not among the rest.

@@ -44,6 +44,8 @@ struct Benchmark {
 struct Growth {
   std::string mechanism{}, mode{};
   std::optional<double> time_exponent{}, memory_exponent{}, crossover_length{};
+  std::optional<double> cpu_exponent{};  // of processor time, which other programs disturb less
+  std::optional<double> promised_time{}, promised_memory{};  // exponents, where one is promised
 };
 
 struct Record {

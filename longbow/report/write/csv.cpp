@@ -59,7 +59,8 @@ std::string cell_lines(const Record& record) {
 
 std::string bench_lines(const Record& record) {
   auto result = line({"mechanism", "mode", "length", "seconds", "p20", "p80", "peak_bytes", "error",
-                      "status", "time_exponent", "memory_exponent", "crossover_length", "reason"});
+                      "status", "time_exponent", "cpu_exponent", "promised_time_exponent",
+                      "memory_exponent", "promised_memory_exponent", "crossover_length", "reason"});
   for (auto& row : record.benchmarks) {
     Growth growth;
     for (auto& fit : record.growth)
@@ -67,8 +68,9 @@ std::string bench_lines(const Record& record) {
     result +=
         line({field(row.mechanism), field(row.mode), exact_text(row.length), field(row.seconds),
               field(row.p20), field(row.p80), field(row.peak_bytes), field(row.error),
-              field(row.status), field(growth.time_exponent), field(growth.memory_exponent),
-              field(growth.crossover_length), field(row.reason)});
+              field(row.status), field(growth.time_exponent), field(growth.cpu_exponent),
+              field(growth.promised_time), field(growth.memory_exponent),
+              field(growth.promised_memory), field(growth.crossover_length), field(row.reason)});
   }
   return result;
 }
