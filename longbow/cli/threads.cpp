@@ -16,6 +16,8 @@ namespace {
 constexpr std::array<const char*, 3> kSettings = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT",
                                                   "KMP_BLOCKTIME"};
 
+int64_t given = 0;  // of --threads
+
 bool is_setting(std::string_view variable) {
   return std::any_of(kSettings.begin(), kSettings.end(), [&](std::string_view name) {
     return variable.starts_with(name) && variable.substr(name.size()).starts_with('=');
@@ -57,6 +59,11 @@ std::string wait_setting() {
 
 void set_threads(int64_t count) {
   at::set_num_threads(static_cast<int>(count));
+  given = count;
+}
+
+int64_t given_threads() {
+  return given;
 }
 
 }  // namespace longbow::cli

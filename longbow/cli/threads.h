@@ -18,6 +18,7 @@ void wait_passively(int argc, char** argv, char** environment);
 std::string wait_setting();
 
 constexpr int64_t kMostThreads = 4096;
-void set_threads(int64_t count);
+void set_threads(int64_t count);  // as --threads says
+int64_t given_threads();          // 0 = nothing was said
 
 }  // namespace longbow::cli

@@ -12,6 +12,7 @@
 #include "longbow/cli/command_line.h"
 #include "longbow/cli/device.h"
 #include "longbow/cli/failure.h"
+#include "longbow/cli/threads.h"
 #include "longbow/core/folder.h"
 #include "longbow/core/interruption.h"
 #include "longbow/core/run_folder.h"
@@ -61,6 +62,8 @@ std::string how_to_continue(const std::string& out, const TrainCommand& command)
   std::vector<std::string> words = {"train", out, "--resume"};
   if (command.device != TrainCommand().device)
     words.insert(words.end(), {"--device", command.device});
+  if (const auto threads = given_threads(); threads > 0)
+    words.insert(words.end(), {"--threads", std::to_string(threads)});
   return "everything is saved, continue with: " + command_line(words);
 }
 

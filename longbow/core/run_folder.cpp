@@ -18,6 +18,10 @@ bool RunFolder::is_run() const {
   return fs::exists(config());
 }
 
+bool RunFolder::is_begun() const {
+  return fs::exists(metrics()) || fs::exists(checkpoints()) || fs::exists(pretraining().path());
+}
+
 bool RunFolder::has_weights() const {
   return fs::exists(weights());
 }

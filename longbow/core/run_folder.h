@@ -30,6 +30,7 @@ class RunFolder {
   RunFolder pretraining() const { return RunFolder(path_ / "pretrain"); }
 
   bool is_run() const;       // finished or not
+  bool is_begun() const;     // a training has written into it, before its first step too
   bool has_weights() const;  // finished
   // UserErrors that say what to do.
   void check_run() const;

@@ -35,6 +35,33 @@ TEST(TrainCommand, FillsARunFolderAndPrintsItsPathLast) {
             "--out\n");
 }
 
+// A config that lies where the run would write its own, and a model that was imported there.
+TEST(TrainCommand, FilesOfOthersAreNotReplaced) {
+  const Workspace here;
+  here.write("config.yaml", "# my notes\n" + kTinyRecall);
+  here.write("config.json", "{\"mine\": 1}");
+  for (const Arguments& more : {Arguments{}, Arguments{"--resume"}}) {
+    Arguments words = {"train", "config.yaml", "--out", ".", "--progress", "off"};
+    words.insert(words.end(), more.begin(), more.end());
+    const auto refused = here.run(words);
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_EQ(refused.err,
+              "longbow: ./config.yaml: is there already, and is not of a run that could go on; "
+              "choose another --out\n");
+  }
+  EXPECT_EQ(here.read("config.yaml"), "# my notes\n" + kTinyRecall);
+  EXPECT_EQ(here.read("config.json"), "{\"mine\": 1}");
+  std::filesystem::create_directories(here.path("bert"));
+  here.write("bert/model.safetensors", "weights");
+  here.write("run.yaml", kTinyRecall);
+  const auto model = here.run(training("bert"));
+  EXPECT_EQ(model.code, 2);
+  EXPECT_EQ(model.err,
+            "longbow: bert/model.safetensors: is there already, and is not of a run that could go "
+            "on; choose another --out\n");
+  EXPECT_EQ(here.read("bert/model.safetensors"), "weights");
+}
+
 TEST(TrainCommand, ADryRunShowsTheModelAndLeavesNothingBehind) {
   const Workspace here;
   here.write("run.yaml", kTinyRecall);
@@ -117,6 +144,33 @@ TEST(TrainCommand, SavesOnASignalAndGoesOn) {
   expect_saved_on(SIGINT, "interrupted", here);
   expect_saved_on(SIGTERM, "terminated", here);
   expect_saved_on(SIGHUP, "hung_up", here);
+}
+
+TEST(TrainCommand, TheCommandThatContinuesKeepsTheNumberOfThreads) {
+  const Workspace here;
+  here.write("run.yaml", replaced(kTinyRecall, "max_steps: 240", "max_steps: 100000"));
+  Running program(here.folder(), training("run", {"--threads", "2"}));
+  ASSERT_TRUE(program.wait_until([&] { return last_step(here, "run") >= 5; }));
+  program.signal(SIGINT);
+  EXPECT_EQ(lines_of(program.finish().err).back(), continuing("run") + " --threads 2");
+}
+
+TEST(TrainCommand, TheTimeThatIsLeftEndsWithItsLimit) {
+  const Workspace here;
+  here.write("run.yaml", kTinyRecall);
+  Arguments words = {"train", "run.yaml", "--out", "run", "--progress", "json"};
+  for (const auto* assignment : {"train.max_steps=1000000", "train.max_seconds=0.4",
+                                 "train.evaluate_every=0", "train.checkpoint_every=0"})
+    words.insert(words.end(), {"--set", assignment});
+  const auto outcome = here.run(words);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  int shown = 0;
+  for (const auto& line : lines_of(outcome.err))
+    if (line.starts_with("{\"label\":\"train\"")) {
+      EXPECT_LE(json::parse(line).at("eta").get<double>(), 0.4) << line;
+      ++shown;
+    }
+  EXPECT_GT(shown, 10);
 }
 
 // As `longbow train … 2>&1 | head` does it.

@@ -27,7 +27,8 @@ const Progressed kProgressed = {.step = 7,
                                 .mark = 0.5,
                                 .seconds = 1.5,
                                 .tokens = 12345,
-                                .peak_bytes = 77};
+                                .peak_bytes = 77,
+                                .evaluated_step = 6};
 const Tensors kWeights = {{"a", at::arange(6, at::kFloat).view({2, 3})}};
 const Tensors kMoments = {{"a.mean", at::full({2, 3}, 0.1, at::kFloat)}};
 
@@ -45,6 +46,7 @@ TEST(Checkpoint, ComesBackAsItWasSaved) {
   EXPECT_EQ(found->progressed.seconds, 1.5);
   EXPECT_EQ(found->progressed.tokens, 12345);
   EXPECT_EQ(found->progressed.peak_bytes, 77);
+  EXPECT_EQ(found->progressed.evaluated_step, 6);
   EXPECT_NEAR_TENSOR(found->weights.at("a"), kWeights.at("a"), kExact);
   EXPECT_NEAR_TENSOR(found->optimizer.at("a.mean"), kMoments.at("a.mean"), kExact);
 }

@@ -72,7 +72,7 @@ TEST(Events, AreThoseOfThePublishedFile) {
 
 TEST(Events, AFileIsNamedAsTensorBoardLooksForItAndStartsWithItsVersion) {
   const auto folder = scratch();
-  EventFile file(folder, 0);
+  EventFile file(folder, {});
   file.scalars(3, {{"train/loss", 0.5}});
   file.text(0, "config", "task: recall");
   const auto name = fs::path(file.path()).filename().string();
@@ -91,13 +91,13 @@ TEST(Events, AFileIsNamedAsTensorBoardLooksForItAndStartsWithItsVersion) {
 TEST(Events, AResumedFileGoesOnBehindItsLastStep) {
   const auto folder = scratch();
   {
-    EventFile file(folder, 0);
+    EventFile file(folder, {});
     for (int64_t step : {1, 2, 3, 4})
       file.scalars(step, {{"train/loss", static_cast<double>(step)}});
     file.scalars(2, {{"test/loss", 9}});
     append_bytes(file.path(), framed(scalar_event(0, 2, "torn", 1)).substr(0, 20));
   }
-  EventFile file(folder, 2);
+  EventFile file(folder, {.step = 2});
   file.scalars(3, {{"train/loss", 7}});
   std::vector<std::pair<int64_t, float>> found;
   for (const auto& event : events_in(folder))

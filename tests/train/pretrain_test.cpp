@@ -52,6 +52,10 @@ TEST(Pretrain, IsTheSameRunWithAnotherObjective) {
   EXPECT_EQ(pretraining_of(config).train.sampler.batch_tokens, 0) << "its own size counts";
   config.pretrain.batch_tokens = 64;
   EXPECT_EQ(pretraining_of(config).train.sampler.batch_tokens, 64);
+  config.train.max_epochs = 2;
+  EXPECT_EQ(pretraining_of(config).train.max_epochs, 0) << "its own steps count";
+  config.pretrain.max_steps.reset();
+  EXPECT_EQ(pretraining_of(config).train.max_epochs, 2);
   EXPECT_EQ(first.seed, config.seed);
   EXPECT_EQ(to_json(first.model),
             R"({"width":16,"layers":1,"init":"xavier","masking":{"fraction":0.3}})");
@@ -119,6 +123,45 @@ TEST(Pretrain, GoesOnWhereverItWasKilled) {
   for (const auto* gone : {"checkpoints/4", "checkpoints/6", "results.json"})
     fs::remove_all(fs::path(broken) / gone);
   expect_same("/late");
+}
+
+TEST(Pretrain, ItsStepsAreNotCutByTheEpochsOfTheTask) {
+  const auto folder = scratch();
+  auto config = tiny("masked_lm");  // 64 samples in batches of 8
+  config.train.max_steps = 0;
+  config.train.max_epochs = 0.25;
+  run(config, folder);
+  EXPECT_EQ(read_result(folder + "/pretrain").steps, 5);
+  EXPECT_EQ(read_result(folder).steps, 2);
+}
+
+// Killed between the two, and resumed otherwise: what was learnt before is not of this run.
+TEST(Pretrain, IsResumedOnlyAsItWas) {
+  const auto folder = scratch();
+  const auto config = tiny("masked_lm");
+  const auto refused = [&](const RunConfig& other) {
+    return error_of([&] { run(other, folder, true); });
+  };
+  run(config, folder);
+  for (const auto* gone : {"checkpoints", "metrics.jsonl", "model.safetensors", "results.json"})
+    fs::remove_all(fs::path(folder) / gone);
+  const auto before = read_file(folder + "/config.yaml");
+  auto other = config;
+  other.seed = 2;
+  EXPECT_TRUE(refused(other).starts_with(folder + "/pretrain/config.yaml:")) << refused(other);
+  EXPECT_NE(refused(other).find(": seed is not that of the run to resume; take the run's own "
+                                "config, or choose another --out"),
+            std::string::npos)
+      << refused(other);
+  other = config;
+  other.data.seed = 9;
+  EXPECT_NE(refused(other).find(": data is not that of the run to resume; "), std::string::npos)
+      << refused(other);
+  EXPECT_EQ(read_file(folder + "/config.yaml"), before);
+  other = config;
+  other.pretrain.max_steps = 8;
+  EXPECT_EQ(refused(other), "");
+  EXPECT_EQ(read_result(folder + "/pretrain").steps, 8) << "it may be longer, as any run";
 }
 
 TEST(Pretrain, DoesNotTouchAFolderThatHoldsARun) {

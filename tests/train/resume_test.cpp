@@ -1,10 +1,13 @@
 // A run goes on from its checkpoint with the same numbers, whatever moves its weights.
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <filesystem>
 
+#include "longbow/core/console.h"
 #include "longbow/tensors/safetensors.h"
+#include "longbow/train/run/checkpoint.h"
 #include "tests/train/runs.h"
 
 namespace longbow {
@@ -117,6 +120,123 @@ INSTANTIATE_TEST_SUITE_P(All, ResumeByMethod,
                            return called(std::get<0>(info.param)) + "_" +
                                   called(std::get<1>(info.param));
                          });
+
+// Killed after step 8 was the best and before the next checkpoint, it goes on with another rate and
+// never gets better: the weights are those of the best before.
+TEST(Resume, TheBestWeightsOfADeadContinuationAreNotPublished) {
+  const auto folder = scratch();
+  auto config = tiny();
+  config.train.max_steps = 4;
+  config.train.evaluate_every = 4;
+  run(config, folder);
+  const auto best = read_file(folder + "/model.safetensors");
+  const auto dead = load_safetensors(folder + "/model.safetensors").tensors;
+  Tensors other;
+  for (const auto& [name, tensor] : dead) other[name] = at::zeros_like(tensor);
+  save_safetensors(folder + "/best.safetensors", other, {{"format", "pt"}, {"step", "8"}});
+  config.train.max_steps = 8;
+  config.train.min_delta = 0;
+  config.train.optimizer.learning_rate = 1e-12;
+  const auto result = run(config, folder, true);
+  EXPECT_EQ(result.best_step, 4);
+  EXPECT_TRUE(read_file(folder + "/model.safetensors") == best);
+}
+
+// As a run of longbow 0.1.0 whose best weights were overwritten before it was killed.
+TEST(Resume, BestWeightsThatAreLostAreChosenAgain) {
+  const auto folder = scratch();
+  auto config = tiny();
+  config.train.max_steps = 4;
+  run(config, folder);
+  auto checkpoint = *newest_checkpoint(folder);
+  checkpoint.progressed.best_sha256 = "";
+  save_checkpoint(folder, checkpoint.progressed, checkpoint.weights, checkpoint.optimizer, {});
+  fs::remove(folder + "/model.safetensors");
+  config.train.max_steps = 8;
+  std::string written;
+  set_console({.write = [&](const std::string& text) { written += text; }});
+  const auto result = run(config, folder, true);
+  set_console({});
+  EXPECT_EQ(result.best_step, 8);
+  EXPECT_NE(written.find("warning: " + folder +
+                         ": the best weights, of step 4, are lost; the next evaluation chooses "
+                         "again\n"),
+            std::string::npos)
+      << written;
+}
+
+// Planned for 12 steps and stopped after 5.
+std::string stopped_at_five(RunConfig config) {
+  config.train.checkpoint_every = 5;
+  config.train.keep_checkpoints = 9;
+  const auto folder = scratch();
+  run(config, folder);
+  for (const auto* gone : {"checkpoints/10", "checkpoints/12", "results.json", "model.safetensors"})
+    EXPECT_GT(fs::remove_all(fs::path(folder) / gone), 0u) << gone;
+  return folder;
+}
+
+std::vector<int> evaluated(const std::string& folder) {
+  std::vector<int> steps;
+  for (const auto& row : metrics(folder, "valid")) steps.push_back(row.at("step").get<int>());
+  return steps;
+}
+
+TEST(Resume, ARunWhoseEndIsAlreadyReachedIsEvaluatedThere) {
+  for (const bool by_time : {false, true}) {
+    auto config = tiny();
+    config.train.evaluate_every = 0;
+    const auto folder = stopped_at_five(config);
+    if (by_time)
+      config.train.max_seconds = 1e-9;
+    else
+      config.train.max_steps = 3;
+    const auto result = run(config, folder, true);
+    EXPECT_EQ(result.status, "ok") << result.reason;
+    EXPECT_EQ(result.steps, 5);
+    EXPECT_EQ(result.best_step, 5);
+    EXPECT_EQ(evaluated(folder), std::vector<int>{5});
+    EXPECT_EQ(metrics(folder, "train").size(), 5u);
+    EXPECT_TRUE(fs::exists(folder + "/model.safetensors"));
+    const auto lines = read_file(folder + "/metrics.jsonl");
+    EXPECT_EQ(run(config, folder, true).best_step, 5);
+    EXPECT_EQ(read_file(folder + "/metrics.jsonl"), lines) << "it has been evaluated";
+  }
+}
+
+TEST(Resume, StepsAfterTheLastEvaluationAreScoredWhereTheRunEnds) {
+  auto config = tiny();
+  config.train.evaluate_every = 2;
+  config.train.optimizer.learning_rate = 1e-12;
+  const auto folder = stopped_at_five(config);
+  config.train.patience = 1;
+  const auto result = run(config, folder, true);
+  EXPECT_EQ(result.steps, 5);
+  EXPECT_EQ(result.best_step, 2);
+  EXPECT_EQ(evaluated(folder), (std::vector<int>{2, 4, 5}));
+}
+
+// Resumed, it made the evaluation, wrote its line and was killed before the next checkpoint.
+TEST(Resume, AnEvaluationThatWasInterruptedIsALineOnce) {
+  auto config = tiny();
+  const auto folder = scratch(), whole = folder + "/whole", broken = folder + "/broken";
+  run(config, whole);
+  config.train.checkpoint_every = 4;
+  config.train.keep_checkpoints = 9;
+  run(config, broken);
+  for (const auto* gone : {"checkpoints/8", "checkpoints/12", "results.json"})
+    EXPECT_GT(fs::remove_all(fs::path(broken) / gone), 0u) << gone;
+  auto checkpoint = *newest_checkpoint(broken);
+  auto& before = checkpoint.progressed;
+  ASSERT_EQ(before.step, 4);
+  before.unevaluated = true;
+  before.evaluated_step = before.best_step = before.stale = 0;
+  before.best_sha256 = "";
+  save_checkpoint(broken, before, checkpoint.weights, checkpoint.optimizer, {});
+  run(config, broken, true);
+  EXPECT_EQ(evaluated(broken), (std::vector<int>{4, 8, 12}));
+  EXPECT_EQ(metrics(broken, "valid"), metrics(whole, "valid"));
+}
 
 // What the model remembers of the text is a part of the checkpoint.
 TEST(Resume, WhatIsCarriedGoesOn) {

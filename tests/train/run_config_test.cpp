@@ -51,10 +51,17 @@ TEST(RunConfig, MistakesAreFoundBeforeAnyDataIsOpened) {
             "recall --out DIR`");
 }
 
+// What only the samples show has a line, too.
+TEST(RunConfig, AMistakeThatTheDataShowsIsPlaced) {
+  const auto config = read_run_config(parse_yaml(
+      "task: recall\ndata:\n  recall: {train: 4, valid: 2, test: 2}\n  max_tokens: 5", "run.yaml"));
+  EXPECT_EQ(error_of([&] { load_data(config.data); }).find("run.yaml:4: data.max_tokens is 5"), 0u);
+}
+
 TEST(RunConfig, ADataSetReadsItsOwnOptions) {
   const auto config =
-      read_run_config(parse_yaml("task: recall\ndata: {recall: {keys: 8}}", "run.yaml"));
-  EXPECT_EQ(config.data.options.find("keys")->text, "8");
+      read_run_config(parse_yaml("task: recall\ndata: {recall: {keys: 48}}", "run.yaml"));
+  EXPECT_EQ(config.data.options.find("keys")->text, "48");
   EXPECT_EQ(config.data.options.find("values")->text, "16") << "every option is spelled out";
   const auto tree = *written(config).find("data");
   EXPECT_NE(tree.find("recall"), nullptr);
@@ -111,6 +118,9 @@ TEST(RunConfig, OptionsOfTheTrainingThatContradictEachOtherAreRefused) {
   EXPECT_EQ(mistake("task: recall\ntrain: {adafactor: {warmup_init: true}}"),
             "run.yaml:2: warmup_init is a part of relative_step; set "
             "train.adafactor.relative_step");
+  EXPECT_EQ(mistake("task: recall\ntrain:\n  lengths: [64, 32]"),
+            "run.yaml:3: train.lengths does not rise; write them from the shortest to the longest, "
+            "each once");
 }
 
 TEST(RunConfig, EpochsAloneSetNoLimitOfSteps) {

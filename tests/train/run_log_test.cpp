@@ -27,7 +27,7 @@ std::vector<std::string> scalars(const std::string& folder) {
 
 TEST(RunLog, ANumberStandsInBothFiles) {
   const auto folder = scratch();
-  RunLog log(folder, 0, true);
+  RunLog log(folder, {}, true);
   log.write("train", 3, {{"loss", 0.5}, {"learning_rate", 0.25}});
   EXPECT_EQ(read_file(folder + "/metrics.jsonl"),
             "{\"step\":3,\"split\":\"train\",\"loss\":0.5,\"learning_rate\":0.25}\n");
@@ -38,11 +38,11 @@ TEST(RunLog, ANumberStandsInBothFiles) {
 TEST(RunLog, IsCutBehindTheLastStepAndWrittenAgain) {
   const auto folder = scratch();
   {
-    RunLog log(folder, 0, true);
+    RunLog log(folder, {}, true);
     for (int64_t step : {1, 2, 3}) log.write("train", step, {{"loss", 1.5}});
     log.write("test", 2, {{"loss", 1.5}});
   }
-  RunLog log(folder, 2, true);
+  RunLog log(folder, {.step = 2}, true);
   log.write("train", 3, {{"loss", 2.5}});
   EXPECT_EQ(read_file(folder + "/metrics.jsonl"),
             "{\"step\":1,\"split\":\"train\",\"loss\":1.5}\n"
@@ -53,9 +53,31 @@ TEST(RunLog, IsCutBehindTheLastStepAndWrittenAgain) {
                                       "train/loss 3 2.500000"}));
 }
 
+// Interrupted in the evaluation of step 2, resumed, and killed after the evaluation was made.
+TEST(RunLog, AnEvaluationThatIsStillToBeMadeStandsThereOnce) {
+  const auto folder = scratch();
+  {
+    RunLog log(folder, {}, true);
+    for (int64_t step : {1, 2}) {
+      log.write("train", step, {{"loss", 1.5}});
+      log.write("valid", step, {{"loss", 0.5}});
+    }
+  }
+  RunLog log(folder, {.step = 2, .evaluated = false}, true);
+  log.write("valid", 2, {{"loss", 0.5}});
+  EXPECT_EQ(read_file(folder + "/metrics.jsonl"),
+            "{\"step\":1,\"split\":\"train\",\"loss\":1.5}\n"
+            "{\"step\":1,\"split\":\"valid\",\"loss\":0.5}\n"
+            "{\"step\":2,\"split\":\"train\",\"loss\":1.5}\n"
+            "{\"step\":2,\"split\":\"valid\",\"loss\":0.5}\n");
+  EXPECT_EQ(scalars(folder),
+            (std::vector<std::string>{"train/loss 1 1.500000", "valid/loss 1 0.500000",
+                                      "train/loss 2 1.500000", "valid/loss 2 0.500000"}));
+}
+
 TEST(RunLog, ANumberThatIsNotFiniteIsNull) {
   const auto folder = scratch();
-  RunLog log(folder, 0, false);
+  RunLog log(folder, {}, false);
   log.write("valid", 3, {{"perplexity", std::numeric_limits<double>::infinity()}, {"loss", 900}});
   EXPECT_EQ(read_file(folder + "/metrics.jsonl"),
             "{\"step\":3,\"split\":\"valid\",\"perplexity\":null,\"loss\":900}\n");
@@ -69,7 +91,7 @@ TEST(RunLog, NamesDamagedLinesAndLeavesThemOut) {
                        "{\"step\":\"x\",\"split\":\"train\"}\n{\"step\":3,\"spl");
   std::string written;
   set_console({.write = [&](const std::string& text) { written += text; }});
-  const RunLog log(folder, 5, false);
+  const RunLog log(folder, {.step = 5}, false);
   set_console({});
   EXPECT_EQ(read_file(file), first + third);
   std::string want;
@@ -80,7 +102,7 @@ TEST(RunLog, NamesDamagedLinesAndLeavesThemOut) {
 
 TEST(RunLog, WritesNoEventsWhenNoneAreWanted) {
   const auto folder = scratch();
-  RunLog log(folder, 0, false);
+  RunLog log(folder, {}, false);
   log.write("train", 1, {{"loss", 0.5}});
   log.text("config", "task: recall");
   EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 1);

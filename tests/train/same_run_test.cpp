@@ -30,7 +30,7 @@ TEST(SameRun, MayBeLongerAndFaster) {
 TEST(SameRun, MayHaveBeenStartedByAnOlderVersion) {
   const auto file = scratch() + "/config.yaml";
   const auto tree =
-      written(read_run_config(parse_yaml("task: recall\ndata: {recall: {keys: 8}}", "run.yaml")));
+      written(read_run_config(parse_yaml("task: recall\ndata: {recall: {keys: 48}}", "run.yaml")));
   auto old = tree;
   for (const auto* set : {"listops", "match", "count", "needle", "markov", "reverse"})
     old["data"][set] = Node::map({{"train", Node::integer(4)}});

@@ -140,19 +140,25 @@ TEST(Trainer, StopsWhenEvaluationsNoLongerImprove) {
   config.train.max_steps = 200;
   config.train.evaluate_every = 1;
   config.train.patience = 3;
+  config.train.log_every = 100;
   config.train.optimizer.learning_rate = 1e-12;
-  const auto result = run(config, scratch());
+  const auto folder = scratch();
+  const auto result = run(config, folder);
   EXPECT_EQ(result.best_step, 1);
   EXPECT_EQ(result.steps, 4);
+  EXPECT_EQ(metrics(folder, "train").back().at("step"), 4);
 }
 
 TEST(Trainer, StopsWhenItsTimeIsOver) {
   auto config = tiny();
   config.train.max_steps = 100000;
   config.train.max_seconds = 0.05;
-  const auto result = run(config, scratch());
+  config.train.log_every = 100000;
+  const auto folder = scratch();
+  const auto result = run(config, folder);
   EXPECT_LT(result.steps, 100000);
   EXPECT_GE(result.seconds, 0.05);
+  EXPECT_EQ(metrics(folder, "train").back().at("step"), result.steps);
 }
 
 TEST(Trainer, StopsAfterItsEpochs) {
@@ -365,50 +371,6 @@ TEST(Trainer, ARefusedResumeWritesNothing) {
   EXPECT_EQ(error_of([&] { run(config, folder, true); }),
             "optimizer state output.weight.mean is [1] instead of [3, 16]");
   EXPECT_EQ(read_file(folder + "/config.yaml"), before);
-}
-
-// Killed after step 8 was the best and before the next checkpoint, it goes on with another rate and
-// never gets better: the weights are those of the best before.
-TEST(Trainer, TheBestWeightsOfADeadContinuationAreNotPublished) {
-  const auto folder = scratch();
-  auto config = tiny();
-  config.train.max_steps = 4;
-  config.train.evaluate_every = 4;
-  run(config, folder);
-  const auto best = read_file(folder + "/model.safetensors");
-  const auto dead = load_safetensors(folder + "/model.safetensors").tensors;
-  Tensors other;
-  for (const auto& [name, tensor] : dead) other[name] = at::zeros_like(tensor);
-  save_safetensors(folder + "/best.safetensors", other, {{"format", "pt"}, {"step", "8"}});
-  config.train.max_steps = 8;
-  config.train.min_delta = 0;
-  config.train.optimizer.learning_rate = 1e-12;
-  const auto result = run(config, folder, true);
-  EXPECT_EQ(result.best_step, 4);
-  EXPECT_TRUE(read_file(folder + "/model.safetensors") == best);
-}
-
-// As a run of longbow 0.1.0 whose best weights were overwritten before it was killed.
-TEST(Trainer, BestWeightsThatAreLostAreChosenAgain) {
-  const auto folder = scratch();
-  auto config = tiny();
-  config.train.max_steps = 4;
-  run(config, folder);
-  auto checkpoint = *newest_checkpoint(folder);
-  checkpoint.progressed.best_sha256 = "";
-  save_checkpoint(folder, checkpoint.progressed, checkpoint.weights, checkpoint.optimizer, {});
-  fs::remove(folder + "/model.safetensors");
-  config.train.max_steps = 8;
-  std::string written;
-  set_console({.write = [&](const std::string& text) { written += text; }});
-  const auto result = run(config, folder, true);
-  set_console({});
-  EXPECT_EQ(result.best_step, 8);
-  EXPECT_NE(written.find("warning: " + folder +
-                         ": the best weights, of step 4, are lost; the next evaluation chooses "
-                         "again\n"),
-            std::string::npos)
-      << written;
 }
 
 TEST(Trainer, AScoreThatIsNotFiniteNeverWins) {

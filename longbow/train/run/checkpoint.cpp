@@ -41,6 +41,7 @@ void fields(V& v, Progressed& p) {
   v("peak_bytes", p.peak_bytes, "most memory of a step");
   v("data", p.data, "checksum of all samples");
   v("unevaluated", p.unevaluated, "whether an evaluation after this step is still to be made");
+  v("evaluated_step", p.evaluated_step, "step of the last evaluation", at_least(0));
   v("best_sha256", p.best_sha256, "checksum of best.safetensors");
 }
 
@@ -159,10 +160,6 @@ void save_checkpoint(const std::string& run, const Progressed& progressed, const
 
 bool has_checkpoint(const std::string& run) {
   return !steps_in(run).empty();
-}
-
-bool has_begun(const std::string& run, bool resume) {
-  return fs::exists(RunFolder(run).metrics()) && (!resume || has_checkpoint(run));
 }
 
 std::optional<Checkpoint> newest_checkpoint(const std::string& run) {

@@ -17,6 +17,7 @@ struct Progressed {
   double seconds = 0, tokens = 0, peak_bytes = 0;
   std::string data = "";         // checksum of all samples
   bool unevaluated = false;      // an evaluation after this step is still to be made
+  int64_t evaluated_step = 0;    // of the last evaluation; 0 = none, or an older version
   std::string best_sha256 = "";  // of best.safetensors
 };
 
@@ -43,8 +44,6 @@ struct Checkpoint {
   Tensors weights, optimizer;
 };
 bool has_checkpoint(const std::string& run);
-// Whether the folder of a run is for the trainer to continue or to refuse.
-bool has_begun(const std::string& run, bool resume);
 // The newest that can be read; a damaged one is named in a warning and passed over. UserError when
 // all are damaged.
 std::optional<Checkpoint> newest_checkpoint(const std::string& run);

@@ -40,8 +40,7 @@ void count_parameters(const std::vector<Weight>& weights, DryRun& run) {
   }
 }
 
-Plan largest_plan(const Dataset& data, const SamplerConfig& config, uint64_t seed) {
-  Sampler sampler(lengths_of(data), config, seed);
+Plan largest_plan(Sampler sampler) {
   Plan largest = sampler.next();
   const auto tokens = [](const Plan& plan) {
     return static_cast<int64_t>(plan.indices.size()) * plan.padded_length;
@@ -65,7 +64,7 @@ DryRun dry_run(const RunConfig& config, at::Device device) {
   count_parameters(weights, run);
   for (const auto& [name, tensor] : step.state())
     (name.ends_with(".ema") ? run.average : run.optimizer) += bytes_of(tensor);
-  const auto plan = largest_plan(*task->splits().train, config.train.sampler, config.seed);
+  const auto plan = largest_plan(training_order(config, task->splits()));
   const auto batch = collate(*task->splits().train, plan);
   run.samples = static_cast<int64_t>(plan.indices.size());
   run.length = plan.padded_length;

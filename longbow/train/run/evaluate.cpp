@@ -8,6 +8,7 @@
 
 #include "longbow/core/work.h"
 #include "longbow/data/feed/loader.h"
+#include "longbow/train/run/run_task.h"
 
 namespace longbow {
 namespace {
@@ -32,9 +33,7 @@ Evaluation evaluate(Task& task, const Dataset& data, const SamplerConfig& sample
   const Evaluating evaluating(task.model());
   auto lengths = lengths_of(data);
   if (samples > 0 && samples < data.size()) lengths.resize(static_cast<size_t>(samples));
-  SamplerConfig order = sampler;
-  order.shuffle = order.drop_last = false;
-  Sampler plan(lengths, order, 0);
+  auto plan = evaluation_order(lengths, sampler);
   Tensors sums;
   std::map<std::string, std::vector<Tensor>> rows;
   Work work("evaluating", plan.batches_per_epoch());

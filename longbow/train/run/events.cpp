@@ -227,7 +227,12 @@ std::vector<Event> parse_events(std::string_view bytes) {
   return events;
 }
 
-EventFile::EventFile(const std::string& folder, int64_t last_step) : path_(newest_in(folder)) {
+bool LogStart::keeps(std::string_view split, int64_t of_step) const {
+  if (split == "test" || of_step > step) return false;
+  return evaluated || split != "valid" || of_step < step;
+}
+
+EventFile::EventFile(const std::string& folder, const LogStart& start) : path_(newest_in(folder)) {
   if (path_.empty()) {
     std::array<char, 256> host{};
     ::gethostname(host.data(), host.size() - 1);
@@ -238,13 +243,14 @@ EventFile::EventFile(const std::string& folder, int64_t last_step) : path_(newes
     return;
   }
   const auto before = read_file(path_);
-  std::string kept;
-  for (const auto& event : parse_events(before))
-    if (!event.version.empty() ||
-        (event.step <= last_step && event.strings.empty() && !event.tag.starts_with("test/")))
-      kept +=
+  std::string rest;
+  for (const auto& event : parse_events(before)) {
+    const auto split = std::string_view(event.tag).substr(0, event.tag.find('/'));
+    if (!event.version.empty() || (event.strings.empty() && start.keeps(split, event.step)))
+      rest +=
           before.substr(static_cast<size_t>(event.offset), static_cast<size_t>(event.length) + 16);
-  write_file(path_, kept.empty() ? framed(version_event(now())) : kept);
+  }
+  write_file(path_, rest.empty() ? framed(version_event(now())) : rest);
 }
 
 void EventFile::scalars(int64_t step, const std::vector<std::pair<std::string, double>>& values) {

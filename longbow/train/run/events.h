@@ -32,11 +32,18 @@ struct Event {
 // The records up to the first one that is torn or does not match its checksums.
 std::vector<Event> parse_events(std::string_view bytes);
 
-// The event file of a run folder: the newest one there, cut behind `last_step` and continued, or a
-// new one. Texts and scalars of the split "test" are written anew in any case and so are cut too.
+// Where the log of a run goes on. What it does not keep will be written again.
+struct LogStart {
+  int64_t step = 0;
+  bool evaluated = true;  // false: the evaluation of the step is still to be made
+  bool keeps(std::string_view split, int64_t of_step) const;
+};
+
+// The event file of a run folder: the newest one there, cut to what the start keeps and continued,
+// or a new one. Texts are written anew in any case and so are cut too.
 class EventFile {
  public:
-  EventFile(const std::string& folder, int64_t last_step);
+  EventFile(const std::string& folder, const LogStart& start);
   // By tag; one write for all of them.
   void scalars(int64_t step, const std::vector<std::pair<std::string, double>>& values);
   void text(int64_t step, const std::string& tag, const std::string& text);

@@ -18,6 +18,16 @@ void lay_over(T& value, const std::optional<T>& other) {
   if (other) value = *other;
 }
 
+// Also where it has ended before: whether its folder holds this very pretraining, and how that
+// ended, is for the trainer to say.
+void run_first(const RunConfig& config, const TrainOptions& options) {
+  const auto weights = has_checkpoint(options.out)
+                           ? Inheritance{}
+                           : starting_weights(config.start, config.objective);
+  const auto result = train_from(weights, config, options);
+  if (result.status != "ok") throw std::runtime_error("pretraining: " + result.reason);
+}
+
 }  // namespace
 
 RunConfig pretraining_of(const RunConfig& config) {
@@ -28,6 +38,7 @@ RunConfig pretraining_of(const RunConfig& config) {
   first.model = pretraining_model(own, config.model);
   auto& train = first.train;
   lay_over(train.max_steps, own.max_steps);
+  if (own.max_steps) train.max_epochs = 0;
   lay_over(train.max_seconds, own.max_seconds);
   lay_over(train.optimizer.learning_rate, own.learning_rate);
   lay_over(train.optimizer.weight_decay, own.weight_decay);
@@ -44,19 +55,18 @@ RunConfig pretraining_of(const RunConfig& config) {
 Inheritance pretrain(const RunConfig& config, const TrainOptions& options) {
   if (config.pretrain.objective.empty()) return {};
   const RunFolder run(options.out), folder = run.pretraining();
+  auto own = options;
+  own.out = folder.path();
+  own.label = options.label + ", pretraining";
+  const FolderLock lock(own.out);
+  const bool is_new = !run.is_run();
   // With it `longbow train RUN --resume` can go on in the middle of the pretraining.
-  if (!run.is_run()) write_file(run.config(), to_yaml(written(config)));
-  if (!options.resume || !std::filesystem::exists(folder.results()) || !folder.has_weights()) {
-    auto own = options;
-    own.out = folder.path();
-    own.label = options.label + ", pretraining";
-    const auto first = pretraining_of(config);
-    const FolderLock lock(own.out);
-    const auto weights = has_begun(own.out, own.resume)
-                             ? Inheritance{}
-                             : starting_weights(first.start, first.objective);
-    const auto result = train_from(weights, first, own);
-    if (result.status != "ok") throw std::runtime_error("pretraining: " + result.reason);
+  if (is_new) write_file(run.config(), to_yaml(written(config)));
+  try {
+    run_first(pretraining_of(config), own);
+  } catch (...) {
+    if (is_new && !folder.is_begun()) std::filesystem::remove(run.config());
+    throw;
   }
   return {load_safetensors(folder.weights()).tensors, {.source = "the pretraining"}};
 }

@@ -18,7 +18,8 @@ template <class V>
 void fields(V& v, PretrainConfig& c) {
   v("objective", c.objective, "an objective that pretrains; empty: no pretraining");
   v("model", c.model, "options of that objective, over the encoder of the run");
-  v("max_steps", c.max_steps, "optimiser steps; none = that of train", at_least(1));
+  v("max_steps", c.max_steps,
+    "optimiser steps, whatever train.max_epochs is; none = as many as train takes", at_least(1));
   v("max_seconds", c.max_seconds, "seconds of it at most; none = those of train", at_least(0));
   v("learning_rate", c.learning_rate, "peak learning rate; none = that of train", above(0));
   v("warmup_steps", c.warmup_steps, "steps of linear rise; none = that of train", at_least(0));

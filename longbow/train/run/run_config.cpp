@@ -26,6 +26,7 @@ void check_training(TrainConfig& config, const Node* train) {
     throw UserError(place_of("carry"),
                     "rows that go on need the same number of them in every batch",
                     "set train.batch_size instead of train.batch_tokens");
+  check_options(train ? *train : Node(), "train", [&] { check_padded_lengths(config.sampler); });
   const auto& schedule = config.schedule;
   if (schedule.decay == Decay::one_cycle && schedule.warmup_steps > 0)
     throw UserError(place_of("warmup_steps"), "one_cycle has no warm-up of its own",
@@ -89,16 +90,16 @@ RunConfig read_model_config(const Node& root) {
   if (!root.find("task")) throw UserError(root.place, "task is missing", "write task: listops");
   const auto tree = with_data_name(root);
   auto config = read<RunConfig>(tree);
+  if (const auto* data = tree.find("data")) config.data.places = *data;
   const auto place = tree.place_of("task");
   const auto& source = find_data_source(config.task, place, "task");
-  if (config.objective.empty())
-    config.objective =
-        source.objective_for ? source.objective_for(config.data.options) : source.objective;
+  if (config.objective.empty()) config.objective = objective_of(source, config.data.options);
   const auto* objective = tree.find("objective");
   const auto& kind = find_objective(config.objective, objective ? objective->place : place);
   config.data.options = source.resolve(config.data.options);
   check_tokenizer(config.data.tokenizer, tree);
   const auto* train = tree.find("train");
+  if (train) config.train.sampler.places = *train;
   check_training(config.train, train);
   if (config.train.sampler.carry && !kind.carries)
     throw UserError(train->place_of("carry"), config.objective + " reads every sample by itself",

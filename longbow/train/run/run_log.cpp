@@ -14,36 +14,35 @@ namespace fs = std::filesystem;
 namespace longbow {
 namespace {
 
-bool stays(const Node& line, int64_t last_step) {
+bool stays(const Node& line, const LogStart& start) {
   const auto *split = line.find("split"), *step = line.find("step");
   if (!split || !step) throw UserError("split or step is missing");
-  return split->text != "test" && as_integer(*step, "step") <= last_step;
+  return start.keeps(split->text, as_integer(*step, "step"));
 }
 
-// What came before the last step stays as it is.
-void cut_metrics(const std::string& file, int64_t last_step) {
+void cut_metrics(const std::string& file, const LogStart& start) {
   if (!fs::exists(file)) return;
   std::istringstream lines(read_file(file));
-  std::string kept;
+  std::string rest;
   int number = 0;
   for (std::string line; std::getline(lines, line);) {
     ++number;
     if (lines.eof()) break;  // a process was killed while it wrote this one
     try {
-      if (stays(parse_json(line, file), last_step)) kept += line + "\n";
+      if (stays(parse_json(line, file), start)) rest += line + "\n";
     } catch (const UserError&) {
       warn(Place{file, number}.str() + ": is not a line of metrics and is ignored");
     }
   }
-  write_file(file, kept);
+  write_file(file, rest);
 }
 
 }  // namespace
 
-RunLog::RunLog(const std::string& folder, int64_t last_step, bool events)
+RunLog::RunLog(const std::string& folder, const LogStart& start, bool events)
     : metrics_(RunFolder(folder).metrics()) {
-  cut_metrics(metrics_, last_step);
-  if (events) events_ = std::make_unique<EventFile>(folder, last_step);
+  cut_metrics(metrics_, start);
+  if (events) events_ = std::make_unique<EventFile>(folder, start);
 }
 
 void RunLog::write(const std::string& split, int64_t step,

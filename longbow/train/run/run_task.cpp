@@ -1,5 +1,8 @@
 #include "longbow/train/run/run_task.h"
 
+#include <utility>
+
+#include "longbow/data/feed/loader.h"
 #include "longbow/train/run/start_model.h"
 
 namespace longbow {
@@ -26,6 +29,18 @@ std::unique_ptr<Task> make_task(const RunConfig& config, const Splits& splits, a
 
 std::unique_ptr<Task> make_task(const RunConfig& config, at::Device device) {
   return make_task(config, load_splits(config), device);
+}
+
+Sampler evaluation_order(const std::vector<int64_t>& lengths, SamplerConfig config) {
+  config.shuffle = config.drop_last = false;
+  return {lengths, std::move(config), 0};
+}
+
+Sampler training_order(const RunConfig& config, const Splits& splits) {
+  const auto& sampler = config.train.sampler;
+  for (const auto& split : {splits.valid, splits.test})
+    (void)evaluation_order(lengths_of(*split), sampler);
+  return {lengths_of(*splits.train), sampler, config.seed};
 }
 
 }  // namespace longbow

@@ -30,9 +30,8 @@ class Steps {
   Steps(const RunConfig& config, const Splits& splits, at::Device device)
       : config_(config),
         task_(make_task(config, splits, device)),
-        feed_(task_->splits().train,
-              Sampler(lengths_of(*task_->splits().train), config.train.sampler, config.seed),
-              config.train.loader, config.train.resident, device),
+        feed_(task_->splits().train, training_order(config, task_->splits()), config.train.loader,
+              config.train.resident, device),
         step_(*task_, step_config(config)) {}
 
   // Real tokens of the step, which may still be under way.

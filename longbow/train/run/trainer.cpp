@@ -9,9 +9,11 @@
 #include <limits>
 #include <optional>
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 
 #include "longbow/core/file.h"
+#include "longbow/core/folder.h"
 #include "longbow/core/interruption.h"
 #include "longbow/core/run_folder.h"
 #include "longbow/data/samples/saved_facts.h"
@@ -84,9 +86,8 @@ class Trainer {
         folder_(options.out),
         splits_(load_splits(config)),
         task_(make_task(config, splits_, options.device)),
-        feed_(task_->splits().train,
-              Sampler(lengths_of(*task_->splits().train), config.train.sampler, config.seed),
-              config.train.loader, config.train.resident, options.device),
+        feed_(task_->splits().train, training_order(config, task_->splits()), config.train.loader,
+              config.train.resident, options.device),
         step_(*task_, step_config(config)),
         readback_(options.device),
         total_(total_steps(config.train, feed_.batches_per_epoch())) {
@@ -102,7 +103,7 @@ class Trainer {
     Progress bar(options_.label, total_, options_.progress, {.after = options_.after});
     Stopwatch watch(now_.seconds);
     try {
-      bool over = now_.unevaluated ? settle(watch) : is_over();
+      bool over = owes_evaluation() ? settle(watch) : is_over();
       watch.go_on();
       while (!over) {
         step(bar, watch);
@@ -131,6 +132,10 @@ class Trainer {
     const auto patience = config_.train.patience;
     return now_.step >= total_ || out_of_time() || (patience > 0 && now_.stale >= patience);
   }
+  // Interrupted before it, or a resume has put the end where the run already is.
+  bool owes_evaluation() const {
+    return now_.unevaluated || (is_over() && now_.evaluated_step != now_.step);
+  }
   Retention keep() const {
     const auto& train = config_.train;
     return {.newest = train.keep_checkpoints,
@@ -141,26 +146,25 @@ class Trainer {
   // What is due after a step; true when training is over. An interruption leaves it for later.
   bool settle(Stopwatch& watch) {
     const auto& train = config_.train;
-    const bool ends = now_.step >= total_ || out_of_time();
-    now_.unevaluated = ends || every(train.evaluate_every);
+    const bool ends = is_over(), evaluates = ends || every(train.evaluate_every);
     const bool saves = ends || noted_signal() != 0 || every(train.checkpoint_every);
-    if (!now_.unevaluated && !saves) return false;
+    now_.unevaluated = evaluates;
+    if (!evaluates && !saves) return false;
+    if (evaluates) log_step();
     readback_.flush();
     watch.pause();
     now_.seconds = watch.seconds();
     check_interruption();
-    const bool is_best = now_.unevaluated && validate();
+    const bool is_best = evaluates && validate();
     now_.unevaluated = false;
-    if (saves || (is_best && train.keep_best) || is_over()) save();
+    const bool over = evaluates && is_over();  // time that has run out since ends the next step
+    if (saves || over || (is_best && train.keep_best)) save();
     watch.go_on();
-    return is_over();
+    return over;
   }
 
   void prepare_folder() {
     const auto checkpoint = options_.resume ? newest_checkpoint(options_.out) : std::nullopt;
-    if (!options_.resume && fs::exists(folder_.metrics()))
-      throw UserError(Place{options_.out, 0}, "holds a run already",
-                      "continue it with --resume, or choose another --out");
     RunConfig resolved = config_;
     resolved.model = task_->model_config();
     auto& data_options = resolved.data.options;
@@ -173,15 +177,19 @@ class Trainer {
       step_.weights().load(checkpoint->weights, options_.out);
       step_.load(checkpoint->optimizer);
       feed_.seek(now_.position);
-      saved_ = {now_.step, now_.unevaluated};
+      saved_ = state();
+      logged_ = now_.step;
     }
     // Nothing has been written so far, and nothing is refused from here on.
     now_.data = data;
     if (options_.resume && !return_to(options_.out, now_, keep())) forget_best();
+    make_folder(folder_.checkpoints());  // from here on the folder is that of a run (train.cpp)
     write_file(folder_.config(), to_yaml(tree));
     write_file(folder_.card(), to_json(card_of(*task_), 2) + "\n");
     save_facts(facts_of(splits_), folder_);
-    log_ = std::make_unique<RunLog>(options_.out, now_.step, config_.train.events);
+    log_ = std::make_unique<RunLog>(options_.out,
+                                    LogStart{.step = now_.step, .evaluated = !owes_evaluation()},
+                                    config_.train.events);
     log_->text("config", "```yaml\n" + to_yaml(tree) + "```");
   }
 
@@ -189,7 +197,7 @@ class Trainer {
     warn(
         fmt::format("{}: the best weights, of step {}, are lost; the next evaluation chooses again",
                     options_.out, now_.best_step));
-    now_.best_step = now_.stale = 0;
+    now_.best_step = now_.evaluated_step = now_.stale = 0;
   }
 
   void take_over(const Inheritance& from) {
@@ -209,12 +217,12 @@ class Trainer {
       padded = std::max(padded, batches.back().tokens.numel());
       tokens += static_cast<double>(batches.back().real_tokens);
     }
-    const double rate =
+    rate_ =
         train.optimizer.learning_rate *
         schedule_factor(train.schedule, {.step = paced_step(now_.step + 1, total_, time_fraction()),
                                          .total = total_,
                                          .epoch = now_.position.epoch});
-    const auto work = [&] { step_.run(batches, now_.step * train.accumulate, rate); };
+    const auto work = [&] { step_.run(batches, now_.step * train.accumulate, rate_); };
     if (padded > largest_) {  // counting costs a little time, so only the largest batches are
       largest_ = padded;
       now_.peak_bytes =
@@ -230,22 +238,31 @@ class Trainer {
     now_.tokens += tokens;
     ++now_.step;
     now_.seconds = watch.seconds();
-    report(bar, rate);
+    report(bar);
   }
 
-  void report(Progress& bar, double rate) {
+  void report(Progress& bar) {
     if (every(config_.train.log_every) || now_.step == total_ || now_.step == 1)
-      readback_.send(step_.sums(), [this, rate, at = now_](const Readback::Numbers& numbers) {
-        log(numbers, rate, at);
-      });
+      log_step();
     else
       readback_.poll();
     const auto fixed = [](double value) { return fmt::format("{:.4f}", value); };
     const auto short_power = [](double value) { return fmt::format("{:.2e}", value); };
-    bar.update(now_.step, {{"loss", loss_, fixed},
-                           {"tok/s", now_.tokens / now_.seconds, human_count},
-                           {"lr", rate, short_power, /*minor=*/true},
-                           {"mem", now_.peak_bytes, human_bytes, /*minor=*/true}});
+    bar.update(now_.step,
+               {{"loss", loss_, fixed},
+                {"tok/s", now_.tokens / now_.seconds, human_count},
+                {"lr", rate_, short_power, /*minor=*/true},
+                {"mem", now_.peak_bytes, human_bytes, /*minor=*/true}},
+               {.used = now_.seconds, .most = config_.train.max_seconds});
+  }
+
+  // Once for each step, and not for one of an earlier process.
+  void log_step() {
+    if (logged_ == now_.step) return;
+    logged_ = now_.step;
+    readback_.send(step_.sums(), [this, rate = rate_, at = now_](const Readback::Numbers& numbers) {
+      log(numbers, rate, at);
+    });
   }
 
   // A line of metrics.jsonl for the step whose numbers have arrived.
@@ -279,6 +296,7 @@ class Trainer {
     const auto found =
         evaluate(*task_, *task_->splits().valid, train.sampler, train.evaluate_samples);
     write_metrics("valid", found);
+    now_.evaluated_step = now_.step;
     const auto& first = found.metrics.front();
     const auto better_by = [&](double before) {
       if (!std::isfinite(first.value)) return -std::numeric_limits<double>::infinity();
@@ -323,12 +341,16 @@ class Trainer {
         fmt::format("the weights are not finite at step {}; lower train.learning_rate", now_.step));
   }
 
+  // What tells one checkpoint from another: an evaluation changes it too.
+  std::tuple<int64_t, int64_t, bool> state() const {
+    return {now_.step, now_.evaluated_step, now_.unevaluated};
+  }
+
   void save() {
-    const std::pair state(now_.step, now_.unevaluated);
-    if (saved_ == state) return;
+    if (saved_ == state()) return;
     require_finite_weights();
     save_checkpoint(options_.out, now_, step_.weights().saved(), step_.state(), keep());
-    saved_ = state;
+    saved_ = state();
   }
 
   Result conclude() {
@@ -386,9 +408,9 @@ class Trainer {
   int64_t total_;  // steps
   std::unique_ptr<RunLog> log_;
   Progressed now_;
-  int64_t largest_ = 0;
-  double loss_ = 0;                                // the last that arrived
-  std::optional<std::pair<int64_t, bool>> saved_;  // step, unevaluated of the last checkpoint
+  int64_t largest_ = 0, logged_ = 0;  // padded tokens of a batch; the last step with a line
+  double rate_ = 0, loss_ = 0;        // of the last step; the last that arrived
+  std::optional<std::tuple<int64_t, int64_t, bool>> saved_;  // state() of the last checkpoint
 };
 
 }  // namespace

@@ -19,9 +19,9 @@ struct TrainOptions {
 
 // Trains from these weights, or from random ones where there are none; evaluates and fills the run
 // folder: config.yaml, config.json, metrics.jsonl, checkpoints/, model.safetensors (the best
-// weights) and results.json. The folder is the caller's, locked. Throws Interrupted after saving
-// when a signal has been noted (core/interruption.h). A run without a finite score has the status
-// FAIL.
+// weights) and results.json. The folder is the caller's: locked, and without files that are not of
+// this run. Throws Interrupted after saving when a signal has been noted (core/interruption.h). A
+// run without a finite score has the status FAIL.
 Result train_from(const Inheritance& weights, const RunConfig& config, const TrainOptions& options);
 
 }  // namespace longbow
