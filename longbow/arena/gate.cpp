@@ -2,24 +2,54 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <optional>
+
 #include "longbow/attention/mechanism.h"
 
 namespace longbow::arena {
 namespace {
 
-// The layer is built for longer sequences than it is given, so that options meant for those fit.
-constexpr int64_t kBatch = 2, kLength = 48, kReal = 33, kHeads = 2, kLongest = 1024;
+constexpr int64_t kBatch = 2, kLength = 48, kReal = 33;
 
 bool same(const Tensor& a, const Tensor& b) {
   constexpr double kTolerance = 1e-9;
   return (a - b).abs().max().item<double>() <= kTolerance;
 }
 
+Site site_of(int64_t heads, int64_t max_length) {
+  constexpr int64_t kHeads = 2, kHeadWidth = kGateWidth / kHeads;
+  return {.shape = {.width = heads * kHeadWidth, .heads = heads, .max_length = max_length},
+          .init = "xavier",
+          .seed = 1,
+          .shared = std::make_shared<Shared>()};
+}
+
+bool fits(const Node& options, const Site& site) {
+  try {
+    check_options(options, site);
+    return true;
+  } catch (const OptionError&) {
+    return false;
+  }
+}
+
+// A layer for longer sequences than it is given, which most options are meant for, or else one that
+// is like those to be timed.
+std::optional<Site> fitting_site(const Node& options, const GateSite& timed) {
+  constexpr int64_t kLongest = 1024;
+  std::vector<Site> sites = {site_of(GateSite().heads, kLongest), site_of(timed.heads, kLongest)};
+  for (const auto length : timed.lengths)
+    sites.push_back(site_of(timed.heads, std::max(kLength, length + 1)));
+  const auto found = std::ranges::find_if(sites, [&](const Site& s) { return fits(options, s); });
+  return found == sites.end() ? std::nullopt : std::optional(*found);
+}
+
 }  // namespace
 
-std::string broken_promise(MixerImpl& mixer) {
+std::string broken_promise(MixerImpl& mixer, int64_t width) {
   at::NoGradGuard no_grad;
-  const auto x = Random::from_seed(3).normal({kBatch, kLength, kGateWidth}, "gate").to(at::kDouble);
+  const auto x = Random::from_seed(3).normal({kBatch, kLength, width}, "gate").to(at::kDouble);
   auto changed = x.clone();
   changed.narrow(1, kReal, kLength - kReal).neg_().add_(1);
   const auto run = [&](const Tensor& tokens, const Mask& mask) {
@@ -44,16 +74,14 @@ std::string broken_promise(MixerImpl& mixer) {
   return "";
 }
 
-std::string broken_promise(const Node& options) {
-  const Site site = {.shape = {.width = kGateWidth, .heads = kHeads, .max_length = kLongest},
-                     .init = "xavier",
-                     .seed = 1,
-                     .shared = std::make_shared<Shared>()};
-  auto mixer = make_mixer(options, site);
+std::string broken_promise(const Node& options, const GateSite& timed) {
+  const auto site = fitting_site(options, timed);
+  if (!site) return "";
+  auto mixer = make_mixer(options, *site);
   mixer->to(at::kDouble);
-  site.shared->to(at::kDouble);
+  site->shared->to(at::kDouble);
   mixer->eval();
-  return broken_promise(*mixer);
+  return broken_promise(*mixer, site->shape.width);
 }
 
 }  // namespace longbow::arena

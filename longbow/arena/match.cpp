@@ -6,15 +6,25 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "longbow/core/log.h"
+#include "longbow/nn/layers/block.h"
 #include "longbow/train/run/run_task.h"
 
 namespace longbow::arena {
 namespace {
 
 constexpr double kNear = 0.1;
-constexpr int64_t kStep = 8;  // widths are multiples of it
+
+// Widths are multiples of it.
+int64_t step_of(const Node& model) {
+  constexpr int64_t kStep = 8;
+  const auto* block = model.find("block");
+  const auto config = block ? read<BlockConfig>(*block, "model.block") : BlockConfig();
+  const auto& layer = config.feed_forward;
+  return layer.kind == FeedForwardKind::sparse ? std::lcm(kStep, layer.sparse.group) : kStep;
+}
 
 RunConfig with_width(RunConfig config, int64_t width) {
   config.model["block"]["feed_forward"] = Node::integer(width);
@@ -27,13 +37,11 @@ double parameters_of(const RunConfig& config, const Splits& splits) {
 
 // The number of parameters is a line over the width: two points of it give the width wanted.
 int64_t width_for(const RunConfig& config, const Splits& splits, double wanted) {
-  constexpr int64_t kFirst = 64, kSecond = 128;
-  const double first = parameters_of(with_width(config, kFirst), splits),
-               slope = (parameters_of(with_width(config, kSecond), splits) - first) /
-                       static_cast<double>(kSecond - kFirst);
+  const int64_t step = step_of(config.model);
+  const double first = parameters_of(with_width(config, step), splits),
+               slope = parameters_of(with_width(config, 2 * step), splits) - first;  // by the step
   if (slope <= 0) return 0;
-  const double width = static_cast<double>(kFirst) + (wanted - first) / slope;
-  return std::max<int64_t>(std::llround(width / kStep) * kStep, kStep);
+  return step * std::max<int64_t>(1 + std::llround((wanted - first) / slope), 1);
 }
 
 void check_stacks(const ArenaCell& cell) {
@@ -46,14 +54,14 @@ void check_stacks(const ArenaCell& cell) {
 
 }  // namespace
 
-void match_parameters(std::span<ArenaCell> cells, const std::string& label, const Splits& splits) {
-  const auto like = std::ranges::find(cells, label, &ArenaCell::label);
-  if (like == cells.end() || !like->refusal.empty())
+void match_parameters(std::span<ArenaCell> cells, const ArenaCell& like, const Splits& splits) {
+  const auto& label = like.label;
+  if (!like.refusal.empty())
     throw UserError(Place{"match_parameters", 0},
-                    fmt::format("'{}' has no cell on {}", label, cells.front().task),
+                    fmt::format("'{}' has no cell on {}", label, like.task),
                     "name a mechanism that does every task of the arena");
-  check_stacks(*like);
-  const double wanted = parameters_of(like->config, splits);
+  check_stacks(like);
+  const double wanted = parameters_of(like.config, splits);
   std::map<std::string, int64_t> widths;  // by label
   for (auto& cell : cells) {
     if (!cell.refusal.empty() || cell.label == label) continue;

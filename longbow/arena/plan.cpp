@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <cctype>
-#include <map>
+#include <set>
+#include <tuple>
 
 #include "longbow/arena/placement.h"
 #include "longbow/attention/mechanism.h"
@@ -49,17 +50,35 @@ void check_name(const std::string& what, const std::string& name, const Place& p
                     "its folder's name would have more than 200 bytes");
 }
 
+// An empty map where nothing is written.
+Node map_of(const Node& node, const std::string& what) {
+  if (node.is_map()) return node;
+  if (!node.is_null()) detail::fail_not_a_map(node, what);
+  auto empty = Node::map();
+  empty.place = node.place;
+  return empty;
+}
+
+// The run config of a task, without a mechanism.
+Node tree_of(const std::string& task, const Node& given, const Node& common) {
+  const auto own = map_of(given, "tasks." + task);
+  auto tree = merged(merged(load_base(own), common), without_base(own));
+  if (!tree.find("task")) {
+    tree["task"] = Node::string(task);
+    tree["task"].place = own.place;
+  }
+  return tree;
+}
+
 // Every cell has a folder of its own, inside the arena's.
 void check_names(const ArenaConfig& arena, const std::vector<std::string>& labels) {
   for (const auto& [task, own] : arena.tasks.entries) check_name("task", task, own.place);
+  std::vector<Place> places;
   for (size_t i = 0; i < labels.size(); ++i) {
-    const auto& place = arena.mechanisms[i].place;
-    check_name("label", labels[i], place);
-    if (std::find(labels.begin(), labels.begin() + static_cast<int64_t>(i), labels[i]) !=
-        labels.begin() + static_cast<int64_t>(i))
-      throw UserError(place, fmt::format("two mechanisms are called {}", quote(labels[i])),
-                      "give one a label of its own, as in {name: softmax, label: other}");
+    places.push_back(arena.mechanisms[i].place);
+    check_name("label", labels[i], places.back());
   }
+  check_labels(labels, places);
   for (auto seed = arena.seeds.begin(); seed != arena.seeds.end(); ++seed)
     if (std::find(arena.seeds.begin(), seed, *seed) != seed)
       throw UserError(Place{arena.tasks.place.file, 0}, fmt::format("seeds has {} twice", *seed),
@@ -70,7 +89,10 @@ std::string objective_of(const Node& tree) {
   if (const auto* objective = tree.find("objective"); objective && !objective->text.empty())
     return objective->text;
   const auto& task = *tree.find("task");
-  return find_data_source(as_string(task, "task"), task.place, "task").objective;
+  const auto& source = find_data_source(as_string(task, "task"), task.place, "task");
+  const auto* data = tree.find("data");
+  const auto* options = data ? data->find(source.name) : nullptr;
+  return longbow::objective_of(source, options ? *options : Node::map());
 }
 
 Node model_of(const Node& tree) {
@@ -132,6 +154,14 @@ void share_time(std::vector<ArenaCell>& cells, const ArenaChoice& choice) {
 
 }  // namespace
 
+void check_labels(const std::vector<std::string>& labels, const std::vector<Place>& places) {
+  for (auto label = labels.begin(); label != labels.end(); ++label)
+    if (std::find(labels.begin(), label, *label) != label)
+      throw UserError(places.at(static_cast<size_t>(label - labels.begin())),
+                      fmt::format("two mechanisms are called {}", quote(*label)),
+                      "give one a label of its own, as in {name: softmax, label: other}");
+}
+
 void check_folder_name(const std::string& name, const Place& place) {
   check_name("name", name, place);
   if (name.find('/') != std::string::npos)
@@ -141,6 +171,7 @@ void check_folder_name(const std::string& name, const Place& place) {
 
 std::vector<PublishedRow> published_rows(const ArenaConfig& arena) {
   std::vector<PublishedRow> rows;
+  std::set<std::tuple<std::string, std::string, std::string>> seen;  // what no two may share
   for (const auto& entry : arena.published) {
     const auto scores = read<PublishedScores>(entry, "published");
     for (const auto& [key, value] : {std::pair("task", &scores.task),
@@ -155,23 +186,33 @@ std::vector<PublishedRow> published_rows(const ArenaConfig& arena) {
       throw UserError(entry.find("task")->place,
                       fmt::format("published.task '{}' is not in the arena", scores.task),
                       suggest(scores.task, tasks));
-    for (const auto& [mechanism, score] : scores.scores.entries)
-      rows.push_back({.mechanism = fmt::format("{}, {}", mechanism, scores.label),
-                      .task = scores.task,
-                      .metric = scores.metric,
-                      .cite = scores.cite,
-                      .score = as_number(score, "published.scores." + mechanism)});
+    if (!scores.scores.is_map()) detail::fail_not_a_map(scores.scores, "published.scores");
+    for (const auto& [mechanism, score] : scores.scores.entries) {
+      const PublishedRow row = {.mechanism = fmt::format("{}, {}", mechanism, scores.label),
+                                .task = scores.task,
+                                .metric = scores.metric,
+                                .cite = scores.cite,
+                                .score = as_number(score, "published.scores." + mechanism),
+                                .place = score.place};
+      if (!seen.emplace(row.mechanism, row.task, row.metric).second)
+        throw UserError(row.place,
+                        fmt::format("{} of {} on {} is published twice", row.metric,
+                                    quote(row.mechanism), row.task),
+                        "give one entry a label of its own");
+      rows.push_back(row);
+    }
   }
   return rows;
 }
 
 std::vector<ArenaCell> plan(const ArenaConfig& arena, const ArenaChoice& choice) {
+  const auto common = map_of(arena.common, "common"), tasks = map_of(arena.tasks, "tasks");
   std::vector<std::string> labels;
   for (const auto& mechanism : arena.mechanisms) labels.push_back(label_of(mechanism));
   check_names(arena, labels);
   (void)published_rows(arena);  // refused before the first cell runs, not after the last
   check_chosen(choice.mechanisms, labels, "--mechanisms");
-  check_chosen(choice.tasks, arena.tasks.keys(), "--tasks");
+  check_chosen(choice.tasks, tasks.keys(), "--tasks");
   if (!arena.match_parameters.empty())
     check_chosen({arena.match_parameters}, labels, "match_parameters");
   std::vector<int64_t> seeds = arena.seeds;
@@ -179,24 +220,19 @@ std::vector<ArenaCell> plan(const ArenaConfig& arena, const ArenaChoice& choice)
     seeds.clear();
     for (int64_t seed = 1; seed <= choice.seeds; ++seed) seeds.push_back(seed);
   }
-  std::map<std::string, Node> bases;
-  for (const auto& [task, own] : arena.tasks.entries) bases[task] = load_base(own);
   std::vector<ArenaCell> cells;
-  for (const auto& [task, own] : arena.tasks.entries)
+  for (const auto& [task, own] : tasks.entries) {
+    auto tree = tree_of(task, own, common);
     for (size_t m = 0; m < labels.size(); ++m)
       for (const auto seed : seeds) {
         if (!wanted(choice.tasks, task) || !wanted(choice.mechanisms, labels[m])) continue;
-        auto tree = merged(merged(bases.at(task), arena.common), without_base(own));
-        if (!tree.find("task")) {
-          tree["task"] = Node::string(task);
-          tree["task"].place = own.place;
-        }
         tree["seed"] = Node::integer(seed);
         cells.push_back({.task = task, .label = labels[m], .seed = seed});
         cells.back().folder =
             fmt::format("cells/{}/{}/seed-{}", file_name(task), file_name(labels[m]), seed);
         configure(cells.back(), tree, attention_of(arena.mechanisms[m]));
       }
+  }
   share_time(cells, choice);
   return cells;
 }

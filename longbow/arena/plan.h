@@ -21,7 +21,7 @@ void fields(V& v, ArenaConfig& c) {
     "that its `base` names comes before `common`");
   v("mechanisms", c.mechanisms,
     "each a name, or a map as model.attention takes it with a `label` of its own");
-  v("seeds", c.seeds, "every cell runs once with each of them");
+  v("seeds", c.seeds, "every cell runs once with each of them", range(0, 9007199254740992.0));
   v("match_parameters", c.match_parameters,
     "label of a mechanism: all others get as many parameters, within 10 %, by the width of their "
     "feed-forward layers");
@@ -47,8 +47,10 @@ void fields(V& v, PublishedScores& c) {
 struct PublishedRow {
   std::string mechanism, task, metric, cite;
   double score = 0;
+  Place place = {};
 };
-// UserError at its place for a task that the arena does not have, and for what is missing.
+// UserError at its place for a task that the arena does not have, for what is missing and for what
+// is there twice.
 std::vector<PublishedRow> published_rows(const ArenaConfig& arena);
 
 // Of an entry of `mechanisms`: its label, or else the mechanism's name, and what is left without
@@ -64,6 +66,9 @@ struct ArenaCell {
   RunConfig config = {};
   std::string refusal = {};  // why the mechanism cannot do the task, or empty
 };
+
+// UserError at its place for a label that an earlier mechanism has too.
+void check_labels(const std::vector<std::string>& labels, const std::vector<Place>& places);
 
 // An arena without --out fills runs/NAME: a name that leaves that folder is refused.
 void check_folder_name(const std::string& name, const Place& place);

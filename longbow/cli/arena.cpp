@@ -18,6 +18,7 @@
 #include "longbow/cli/command_line.h"
 #include "longbow/cli/commands.h"
 #include "longbow/cli/device.h"
+#include "longbow/cli/threads.h"
 #include "longbow/core/interruption.h"
 #include "longbow/core/lock.h"
 #include "longbow/core/version.h"
@@ -47,8 +48,15 @@ Node context_of(const ArenaConfig& config, const ArenaCommand& command) {
                     {"date", Node::string(date)}});
 }
 
+// The cell of each task that the others are made as large as, whether it was chosen or not.
+std::vector<ArenaCell> models_to_match(const ArenaConfig& config, const ArenaCommand& command) {
+  if (config.match_parameters.empty()) return {};
+  return arena::plan(config,
+                     {.mechanisms = {config.match_parameters}, .tasks = command.tasks, .seeds = 1});
+}
+
 // Reads the data of each task once: its baselines, and whether it suits the model of every cell.
-void look_at_data(std::vector<ArenaCell>& cells, const ArenaConfig& config,
+void look_at_data(std::vector<ArenaCell>& cells, const std::vector<ArenaCell>& models,
                   References& references) {
   for (auto first = cells.begin(); first != cells.end();) {
     const auto last = std::find_if(first, cells.end(),
@@ -63,8 +71,9 @@ void look_at_data(std::vector<ArenaCell>& cells, const ArenaConfig& config,
       }
       find_objective(run.objective).check_data(*splits, run.model, run.train.sampler.bucket);
     }
-    if (splits && !config.match_parameters.empty())
-      arena::match_parameters({first, last}, config.match_parameters, *splits);
+    if (splits && !models.empty())
+      arena::match_parameters({first, last},
+                              *std::ranges::find(models, first->task, &ArenaCell::task), *splits);
     first = last;
   }
 }
@@ -117,20 +126,20 @@ int compete(const ArenaConfig& config, std::vector<ArenaCell> cells, const std::
             const ArenaCommand& command) {
   const FolderLock lock(out);
   References references(published_rows(config));
-  look_at_data(cells, config, references);
+  look_at_data(cells, models_to_match(config, command), references);
   Record record(cells, std::move(references), context_of(config, command), out);
   const CellOptions options = {out, command.device, command.progress, command.jobs};
   train_cells(cells, options, [&](size_t cell, const Result& result) {
     tell(label_of(cells, cell), result);
     record.set(cell, result);
   });
-  if (!command.untimed)
-    measure_alone(cells, options, [&](size_t cell, const Result& result) {
-      info(fmt::format("{}: {} tokens/s alone", label_of(cells, cell),
-                       human_count(result.tokens_per_second)));
-      record.set(cell, result);
-    });
-  return record.all_fine() ? 0 : 1;
+  const auto tell_speed = [&](size_t cell, const Result& result) {
+    info(fmt::format("{}: {} tokens/s alone", label_of(cells, cell),
+                     human_count(result.tokens_per_second)));
+    record.set(cell, result);
+  };
+  const bool timed = command.untimed || measure_alone(cells, options, tell_speed);
+  return record.all_fine() && timed ? 0 : 1;
 }
 
 // Seconds of "90s", "45m" or "1.5h"; 0 of nothing.
@@ -158,6 +167,7 @@ std::string how_to_continue(const std::string& out, const ArenaCommand& command)
   add("--out", out);
   for (const auto& assignment : command.set) add("--set", assignment);
   add("--device", command.device == ArenaCommand().device ? "" : command.device);
+  add("--threads", given_threads() > 0 ? std::to_string(given_threads()) : "");
   add("--jobs", command.jobs > 1 ? std::to_string(command.jobs) : "");
   if (command.untimed) words.push_back("--untimed");
   add("--time-budget", command.time_budget);
@@ -177,6 +187,7 @@ int run(const ArenaCommand& command) {
                                           .seeds = command.seeds,
                                           .seconds = seconds_of(command.time_budget),
                                           .jobs = command.jobs});
+  check_published(published_rows(config));
   if (cells.empty())
     throw UserError(tree.place, "the arena has no cell", "give it tasks and mechanisms");
   if (const auto* name = tree.find("name"); name && command.out.empty())

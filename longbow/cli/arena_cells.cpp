@@ -127,6 +127,19 @@ void rest() {
   std::this_thread::sleep_for(std::chrono::milliseconds(10));
 }
 
+// A process that measures a finished cell and changes its result, or says why not.
+ChildEnd measured(const RunFolder& folder, const CellOptions& options) {
+  fs::remove(folder.failure());
+  Child child({"train", folder.request(), "--out", folder.path(), "--device", options.device,
+               "--threads", std::to_string(at::get_num_threads()), "--progress", "off", "--measure",
+               "--failure", folder.failure()},
+              folder.messages());
+  std::optional<ChildEnd> end;
+  for (bool told = false; !(end = child.poll()); rest())
+    if (noted_signal() != 0 && !std::exchange(told, true)) child.tell_to_end();
+  return *end;
+}
+
 }  // namespace
 
 std::string label_of(const std::vector<ArenaCell>& cells, size_t i) {
@@ -202,25 +215,26 @@ void train_cells(const std::vector<ArenaCell>& cells, const CellOptions& options
   wait_for(0);
 }
 
-void measure_alone(const std::vector<ArenaCell>& cells, const CellOptions& options,
+bool measure_alone(const std::vector<ArenaCell>& cells, const CellOptions& options,
                    const CellDone& done) {
+  bool all = true;
   for (size_t i = 0; i < cells.size(); ++i) {
     if (!cells[i].refusal.empty()) continue;
     const RunFolder folder(fs::path(options.out) / cells[i].folder);
     const auto before = finished(folder);
     if (!before || before->status != "ok" || !before->shared) continue;
-    Child child(
-        {"train", folder.request(), "--out", folder.path(), "--device", options.device, "--threads",
-         std::to_string(at::get_num_threads()), "--progress", "off", "--measure"},
-        folder.messages());
-    bool told = false;
-    while (!child.poll()) {
-      if (noted_signal() != 0 && !std::exchange(told, true)) child.tell_to_end();
-      rest();
-    }
+    const auto end = measured(folder, options);
     check_interruption();
-    if (const auto result = finished(folder); result && !result->shared) done(i, *result);
+    if (const auto result = finished(folder); result && !result->shared) {
+      done(i, *result);
+      continue;
+    }
+    const auto failure = read_failure(folder.failure());
+    warn(fmt::format("{}: its throughput could not be measured; {}", label_of(cells, i),
+                     failure ? failure->text : reason_of(end)));
+    all = false;
   }
+  return all;
 }
 
 }  // namespace longbow::cli

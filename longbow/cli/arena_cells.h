@@ -31,8 +31,9 @@ using CellDone = std::function<void(size_t cell, const Result& result)>;
 void train_cells(const std::vector<arena::ArenaCell>& cells, const CellOptions& options,
                  const CellDone& done);
 
-// Measures the throughput of cells that were trained beside others, one after the other.
-void measure_alone(const std::vector<arena::ArenaCell>& cells, const CellOptions& options,
+// Measures the throughput of cells that were trained beside others, one after the other. False
+// where one could not be measured, after a warning; the next call tries it again.
+bool measure_alone(const std::vector<arena::ArenaCell>& cells, const CellOptions& options,
                    const CellDone& done);
 
 }  // namespace longbow::cli

@@ -1,6 +1,7 @@
 #include "longbow/cli/arena_record.h"
 
-#include <algorithm>
+#include <fmt/format.h>
+
 #include <filesystem>
 
 #include "longbow/core/file.h"
@@ -69,7 +70,17 @@ Node json_of(const Result& result, const arena::ArenaCell& cell) {
   return row;
 }
 
+void check_published(const std::vector<arena::PublishedRow>& rows) {
+  for (const auto& row : rows)
+    if (reporting::measure_of(row.metric).percent && (row.score < 0 || row.score > 1))
+      throw UserError(
+          row.place,
+          fmt::format("{} of {} is {}, outside 0..1", row.metric, quote(row.mechanism), row.score),
+          "write it as a fraction");
+}
+
 void References::choose(const std::string& task, const std::string& metric) {
+  chosen_.insert(task);
   for (auto& [name, rows] : tasks_)
     if (name == task) std::erase_if(rows, [&](const auto& row) { return row.metric != metric; });
   std::erase_if(published_,
@@ -78,9 +89,7 @@ void References::choose(const std::string& task, const std::string& metric) {
 
 void References::add_to(std::vector<Node>& list) const {
   for (const auto& row : published_)
-    if (std::ranges::find(tasks_, row.task, [](const auto& task) { return task.first; }) !=
-        tasks_.end())
-      list.push_back(json_of(row));
+    if (chosen_.contains(row.task)) list.push_back(json_of(row));
   for (const auto& [task, rows] : tasks_)
     for (const auto& row : rows) list.push_back(json_of(row, task));
 }

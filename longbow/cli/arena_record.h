@@ -1,5 +1,6 @@
 #pragma once
 // What an arena writes down: its cells, what they are compared with, and the report of both.
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,7 +14,11 @@ namespace longbow::cli {
 // A row of results.json.
 Node json_of(const Result& result, const arena::ArenaCell& cell);
 
-// The rows of each task to compare with, for the metric that its cells were scored by.
+// UserError at its place for a score that is no fraction although its metric is one.
+void check_published(const std::vector<arena::PublishedRow>& rows);
+
+// The rows of each task to compare with, for the metric that its cells are scored by: published
+// ones are listed once a cell has shown which that is.
 class References {
  public:
   explicit References(std::vector<arena::PublishedRow> published)
@@ -27,6 +32,7 @@ class References {
  private:
   std::vector<std::pair<std::string, std::vector<Baseline>>> tasks_;
   std::vector<arena::PublishedRow> published_;
+  std::set<std::string> chosen_;  // tasks whose metric is known
 };
 
 // Writes the rows and the context, and the report of them.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <functional>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@
 #include "longbow/cli/bench_sample.h"
 #include "longbow/cli/commands.h"
 #include "longbow/cli/device.h"
+#include "longbow/cli/failure.h"
 #include "longbow/core/file.h"
 #include "longbow/core/log.h"
 #include "longbow/core/version.h"
@@ -51,6 +53,7 @@ std::vector<BenchSubject> subjects(const BenchCommand& command) {
                        const std::string& options) {
     auto node = options.empty() ? Node::map() : parse_yaml(options, label);
     node["name"] = Node::string(name);
+    node.place = Place{"--mechanisms", 0};
     all.push_back({label, node});
   };
   if (!command.growth) add("softmax", "softmax", "");
@@ -61,7 +64,7 @@ std::vector<BenchSubject> subjects(const BenchCommand& command) {
   for (const auto& text : command.configured) {
     const auto mechanism = parse_yaml(text, "--mechanism");
     all.push_back({arena::label_of(mechanism), arena::attention_of(mechanism)});
-    (void)mechanism_of(all.back().options);  // refuses what is not one
+    (void)promises_of(all.back());  // refuses what is no mechanism, or no option of one
   }
   const auto& chosen = command.mechanisms;
   if (chosen.empty() && !command.configured.empty()) return all;
@@ -74,6 +77,17 @@ std::vector<BenchSubject> subjects(const BenchCommand& command) {
     if (!asked && !is_wanted(all.back(), command)) all.pop_back();
   }
   return all;
+}
+
+// Results go by label.
+void check_labels(const std::vector<BenchSubject>& all) {
+  std::vector<std::string> labels;
+  std::vector<Place> places;
+  for (const auto& subject : all) {
+    labels.push_back(subject.label);
+    places.push_back(subject.options.place);
+  }
+  arena::check_labels(labels, places);
 }
 
 void check_modes(const BenchCommand& command) {
@@ -262,7 +276,7 @@ void print_growth(const std::vector<BenchSample>& samples, const Node& growth,
                {"promised", "promised_memory_exponent", "{:.2g}"}});
 }
 
-// What the flags leave open.
+// What the flags leave open. Lengths rise, as curves over them need it, and nothing is there twice.
 BenchCommand completed(BenchCommand command) {
   if (command.lengths.empty())
     command.lengths = command.growth ? std::vector<int64_t>{2048, 4096, 8192, 16384}
@@ -276,20 +290,21 @@ BenchCommand completed(BenchCommand command) {
   if (command.modes.empty())
     command.modes = command.growth ? std::vector<std::string>{"training"}
                                    : std::vector<std::string>{"forward", "training"};
+  auto& lengths = command.lengths;
+  std::sort(lengths.begin(), lengths.end());
+  lengths.erase(std::unique(lengths.begin(), lengths.end()), lengths.end());
+  std::vector<std::string> modes;
+  for (const auto& mode : command.modes)
+    if (std::ranges::find(modes, mode) == modes.end()) modes.push_back(mode);
+  command.modes = modes;
   return command;
 }
 
-}  // namespace
-
-int run(const BenchCommand& given) {
-  const auto command = completed(given);
-  check_modes(command);
-  parse_bench_dtype(command.dtype);
-  const auto device = parse_device(command.device);
+Node context_of(const BenchCommand& command) {
   Node context = Node::map({{"version", Node::string(version())},
                             {"commit", Node::string(commit())},
                             {"compiler", Node::string(compiler())},
-                            {"machine", Node::string(machine_of(device))},
+                            {"machine", Node::string(machine_of(parse_device(command.device)))},
                             {"dtype", Node::string(command.dtype)},
                             {"batch", Node::integer(command.batch)},
                             {"tokens", Node::integer(command.tokens)},
@@ -298,54 +313,86 @@ int run(const BenchCommand& given) {
                             {"width", Node::integer(command.width)},
                             {"heads", Node::integer(command.heads)},
                             {"repetitions", Node::integer(command.repetitions)}});
+  if (!command.config.empty()) context["config"] = Node::string(command.config);
+  return context;
+}
+
+// What has been measured so far.
+struct BenchRecord {
+  Node context;
+  std::vector<BenchSample> samples = {};
+  Node growth = Node::list();
+};
+
+void save(const BenchRecord& record, const std::string& file) {
+  if (file.empty()) return;
+  Node benchmarks = Node::list();
+  for (const auto& s : record.samples) benchmarks.items.push_back(json_of(s));
+  const auto root = Node::map(
+      {{"context", record.context}, {"benchmarks", benchmarks}, {"growth", record.growth}});
+  write_file(file, to_json(root, 2) + "\n");
+}
+
+// Why a mechanism is not timed, or "".
+std::string failure_before(const BenchSubject& subject, const BenchCommand& command) {
+  try {
+    return arena::broken_promise(subject.options,
+                                 {.heads = command.heads, .lengths = command.lengths});
+  } catch (...) {
+    return failure_of(std::current_exception()).text;
+  }
+}
+
+void measure(const BenchSubject& subject, const BenchCommand& command, const std::string& mode,
+             BenchRecord& record) {
+  const auto failure = failure_before(subject, command);
+  for (const auto length : command.lengths) {
+    record.samples.push_back(failure.empty() ? bench_sample(subject, command, mode, length)
+                                             : BenchSample{.label = subject.label,
+                                                           .mode = mode,
+                                                           .length = length,
+                                                           .status = "FAIL",
+                                                           .reason = failure});
+    const auto& s = record.samples.back();
+    info(fmt::format(
+        "{} {} {}: {}", s.label, s.mode, s.length,
+        s.status == "ok" ? fmt::format("{:.3g} ms", 1e3 * s.median) : s.status + " " + s.reason));
+    if (!s.profile.empty())
+      fmt::print("{} {} over {} tokens: {}", s.label, s.mode, s.length, s.profile);
+  }
+  record.growth.items.push_back(growth_of(record.samples, subject, command, mode));
+}
+
+}  // namespace
+
+int run(const BenchCommand& given) {
+  const auto command = completed(given);
+  check_modes(command);
+  const auto type = parse_bench_dtype(command.dtype);
+  const auto all = subjects(command);
+  check_labels(all);
+  BenchRecord record = {.context = context_of(command)};
+  save(record, command.json);  // before anything is measured that could not be kept
   std::optional<Peaks> peaks;
   if (command.config.empty()) {
-    peaks = measured_peaks(device, parse_bench_dtype(command.dtype));
-    context["peak_operations"] = Node::number(peaks->operations);
-    context["peak_bytes_per_second"] = Node::number(peaks->bytes);
-  } else {
-    context["config"] = Node::string(command.config);
+    peaks = measured_peaks(parse_device(command.device), type);
+    record.context["peak_operations"] = Node::number(peaks->operations);
+    record.context["peak_bytes_per_second"] = Node::number(peaks->bytes);
   }
-  std::vector<BenchSample> samples;
-  Node growth = Node::list();
   for (const auto& mode : command.modes) {
-    for (const auto& subject : subjects(command)) {
+    for (const auto& subject : all) {
       if ((mode == "decode" || mode == kWritingMode) && !promises_of(subject).decode) continue;
-      const auto failure = arena::broken_promise(subject.options);
-      for (const auto length : command.lengths) {
-        if (failure.empty())
-          samples.push_back(bench_sample(subject, command, mode, length));
-        else
-          samples.push_back({.label = subject.label,
-                             .mode = mode,
-                             .length = length,
-                             .status = "FAIL",
-                             .reason = failure});
-        const auto& s = samples.back();
-        info(fmt::format("{} {} {}: {}", s.label, s.mode, s.length,
-                         s.status == "ok" ? fmt::format("{:.3g} ms", 1e3 * s.median)
-                                          : s.status + " " + s.reason));
-        if (!s.profile.empty())
-          fmt::print("{} {} over {} tokens: {}", s.label, s.mode, s.length, s.profile);
-      }
-      growth.items.push_back(growth_of(samples, subject, command, mode));
+      measure(subject, command, mode, record);
+      save(record, command.json);
     }
     (!command.config.empty() ? print_model
      : command.growth        ? print_growth
-                             : print_times)(samples, growth, mode);
-    if (peaks && !command.growth) print_rates(samples, mode, *peaks);
+                             : print_times)(record.samples, record.growth, mode);
+    if (peaks && !command.growth) print_rates(record.samples, mode, *peaks);
   }
-  const bool failed = std::any_of(samples.begin(), samples.end(),
-                                  [](const BenchSample& s) { return s.status == "FAIL"; });
-  if (command.json.empty()) return failed ? 1 : 0;
-  Node benchmarks = Node::list();
-  for (const auto& s : samples) benchmarks.items.push_back(json_of(s));
-  write_file(
-      command.json,
-      to_json(Node::map({{"context", context}, {"benchmarks", benchmarks}, {"growth", growth}}),
-              2) +
-          "\n");
-  fmt::print("\n{}\n", command.json);
+  if (!command.json.empty()) fmt::print("\n{}\n", command.json);
+  const bool failed =
+      std::ranges::any_of(record.samples, [](const BenchSample& s) { return s.status == "FAIL"; });
   return failed ? 1 : 0;
 }
 

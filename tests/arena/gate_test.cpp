@@ -42,6 +42,19 @@ TEST(Gate, LetsEveryRowOfTheTableThrough) {
   }
 }
 
+// Options that no layer of 1,024 tokens and two heads has are checked on one that is like those to
+// be timed; what fits none of them is told by whoever builds one.
+TEST(Gate, BuildsALayerThatTheOptionsFit) {
+  const auto broken = [](const std::string& options, const GateSite& timed) {
+    return broken_promise(parse_yaml(options, "--mechanism"), timed);
+  };
+  EXPECT_EQ(broken("{name: linformer, rank: 1100}", {.lengths = {64, 1200}}), "");
+  EXPECT_EQ(broken("{name: linformer, rank: 8, max_length: 65}", {.lengths = {64}}), "");
+  EXPECT_EQ(broken("{name: softmax, head_mask: [1, 0, 1]}", {.heads = 3, .lengths = {64}}), "");
+  EXPECT_EQ(broken("{name: linformer, rank: 1100}", {.lengths = {64}}), "");
+  EXPECT_THROW(broken("{name: linformer, rnak: 8}", {}), UserError);
+}
+
 TEST(Gate, SaysWhichPromiseIsBroken) {
   EXPECT_EQ(found(Flaw::none), "");
   EXPECT_EQ(found(Flaw::reads_padding), "padding is visible");

@@ -136,6 +136,56 @@ TEST(ArenaPlan, PublishedScoresAreRowsOfTheirOwn) {
             "  - {task: recall, metric: accuracy, cite: A, scores: {softmax: much}}\n"),
       "arena.yaml:4: published.scores.softmax is 'much', not a number; write a finite number such "
       "as 0.5 or 1e-3");
+  EXPECT_EQ(
+      error(kTasks + mechanisms + "  - {task: recall, metric: accuracy, cite: A, scores: 3}\n"),
+      "arena.yaml:4: published.scores is '3', not a map; write its keys below it, each as "
+      "`key: value`");
+}
+
+TEST(ArenaPlan, AScoreIsPublishedOnce) {
+  const std::string entry =
+                        "  - {task: recall, metric: accuracy, cite: A, scores: {linear: 0.5}}\n",
+                    start = kTasks + "mechanisms: [linear]\npublished:\n" + entry;
+  EXPECT_EQ(error(start + entry),
+            "arena.yaml:5: accuracy of 'linear, published' on recall is published twice; give one "
+            "entry a label of its own");
+  for (const auto* other :
+       {"  - {task: words, metric: accuracy, cite: A, scores: {linear: 0.5}}\n",
+        "  - {task: recall, metric: macro_f1, cite: A, scores: {linear: 0.5}}\n",
+        "  - {task: recall, metric: accuracy, label: B, cite: B, scores: {linear: 0.5}}\n"})
+    EXPECT_EQ(error(start + other), "") << other;
+}
+
+TEST(ArenaPlan, WhatIsNoMapIsNotPassedOver) {
+  const std::string mechanisms = "mechanisms: [linear]\n",
+                    hint = "; write its keys below it, each as `key: value`";
+  EXPECT_EQ(error(kTasks + mechanisms + "common: 3\n"),
+            "arena.yaml:3: common is '3', not a map" + hint);
+  EXPECT_EQ(error(kTasks + mechanisms + "common: [train]\n"),
+            "arena.yaml:3: common is a list, not a map" + hint);
+  EXPECT_EQ(error("tasks: [recall]\n" + mechanisms),
+            "arena.yaml:1: tasks is a list, not a map" + hint);
+  EXPECT_EQ(error("tasks: {recall: 3}\n" + mechanisms),
+            "arena.yaml:1: tasks.recall is '3', not a map" + hint);
+  const auto cells =
+      planned("common: {seed: 1, train: {max_steps: 7}}\ntasks:\n  recall:\n" + mechanisms);
+  ASSERT_EQ(cells.size(), 1u);
+  EXPECT_EQ(cells[0].config.train.max_steps, 7) << "a task that says nothing has what is common";
+}
+
+TEST(ArenaPlan, ASeedIsOneThatARunCanHave) {
+  EXPECT_EQ(error(kTasks + "mechanisms: [linear]\nseeds: [1, -1]\n"),
+            "arena.yaml:3: seeds[1] is -1, out of range; it may be 0..9007199254740992");
+}
+
+TEST(ArenaPlan, TheObjectiveMayDependOnTheOptionsOfTheData) {
+  const auto cells =
+      planned(std::string("tasks: {korean_chatbot: {data: {path: ") + LONGBOW_SOURCE_DIR +
+              ", korean_chatbot: {use: classes}}}}\nmechanisms: [linear]\n");
+  ASSERT_EQ(cells.size(), 1u);
+  EXPECT_EQ(cells[0].refusal, "");
+  EXPECT_EQ(cells[0].config.objective, "classification");
+  EXPECT_EQ(to_json(*cells[0].config.model.find("attention")), "\"linear\"");
 }
 
 TEST(ArenaPlan, TheNameOfAnArenaStaysInRuns) {

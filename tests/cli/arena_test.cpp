@@ -3,39 +3,13 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 
+#include "tests/cli/arenas.h"
 #include "tests/cli/objectives.h"
-#include "tests/cli/program.h"
 
 namespace longbow::cli {
 namespace {
 
 using nlohmann::json;
-
-const std::string kArena = R"(name: tiny
-common:
-  model: {width: 16, heads: 2, layers: 1}
-  train: {max_steps: 12, batch_size: 8, bucket: 4, log_every: 4}
-tasks:
-  recall:
-    data:
-      recall: {train: 64, valid: 16, test: 16, keys: 8, values: 4, pairs: 4, queries: 4}
-mechanisms:
-  - linear
-  - {name: local, window: 4, label: local 4}
-)";
-
-Arguments arena(const Arguments& more = {}) {
-  Arguments words = {"arena", "arena.yaml", "--out", "out", "--progress", "off"};
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
-std::map<std::string, json> cells(const Workspace& here) {
-  std::map<std::string, json> found;
-  for (const auto& row : json::parse(here.read("out/results.json")))
-    found[row.at("mechanism")] = row;
-  return found;
-}
 
 TEST(ArenaCommand, WritesEveryCellBesideTheBaselines) {
   const Workspace here;
@@ -63,25 +37,6 @@ TEST(ArenaCommand, WritesEveryCellBesideTheBaselines) {
   EXPECT_NE(here.read("out/report.html").find("<svg"), std::string::npos);
   EXPECT_NE(here.read("out/table.md").find("local 4"), std::string::npos);
   EXPECT_NE(here.read("out/table.csv").find("local 4"), std::string::npos);
-}
-
-TEST(ArenaCommand, WritesPublishedScoresWithTheirCitation) {
-  const Workspace here;
-  here.write("arena.yaml",
-             kArena +
-                 "published:\n"
-                 "  - {task: recall, metric: accuracy, cite: 'A. Author, 2020', scores: {linear: "
-                 "0.5}}\n"
-                 "  - {task: recall, metric: macro_f1, cite: 'Not shown', scores: {fnet: 0.5}}\n");
-  const auto outcome = here.run(arena());
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  auto rows = cells(here);
-  ASSERT_EQ(rows.size(), 4u);
-  EXPECT_EQ(rows.at("linear, published").at("status"), "published");
-  EXPECT_EQ(rows.at("linear, published").at("reason"), "A. Author, 2020");
-  for (const auto* file : {"out/table.md", "out/table.csv", "out/report.html"})
-    EXPECT_NE(here.read(file).find("A. Author, 2020"), std::string::npos) << file;
-  EXPECT_NE(outcome.out.find("linear, published"), std::string::npos) << outcome.out;
 }
 
 // Two steps of every objective, with a mechanism that can stand everywhere and one that cannot.
@@ -216,7 +171,7 @@ TEST(ArenaCommand, AnInterruptedArenaNamesTheCommandThatContinues) {
   const Workspace here;
   here.write("arena.yaml", replaced(kArena, "valid: 16, test: 16", "valid: 200, test: 1600"));
   const std::string first = "out/cells/recall/linear/seed-1/";
-  Running program(here.folder(), arena({"--set", "common.train.max_steps=11"}));
+  Running program(here.folder(), arena({"--set", "common.train.max_steps=11", "--threads", "1"}));
   ASSERT_TRUE(program.wait_until([&] { return here.has(first + "model.safetensors"); }));
   program.signal(SIGINT);  // in the last evaluation of the first cell
   const auto stopped = program.finish();
@@ -225,7 +180,7 @@ TEST(ArenaCommand, AnInterruptedArenaNamesTheCommandThatContinues) {
       << "a cell is not continued alone";
   EXPECT_EQ(lines_of(stopped.err).back(),
             "longbow: interrupted; everything is saved, continue with: longbow arena arena.yaml "
-            "--out out --set common.train.max_steps=11");
+            "--out out --set common.train.max_steps=11 --threads 1");
   using Entries = std::filesystem::directory_iterator;
   EXPECT_EQ(std::distance(Entries(here.path("out/cells/recall")), Entries()), 1)
       << "no other cell is begun";
@@ -255,32 +210,6 @@ TEST(ArenaCommand, ACellThatCrashesTakesNothingElseDown) {
   EXPECT_EQ(cells(here).at("linear").at("status"), "ok");
 }
 
-TEST(ArenaCommand, CellsSideBySideScoreTheSameAndAreTimedAlone) {
-  const Workspace here;
-  here.write("arena.yaml", kArena);
-  ASSERT_EQ(here.run(arena()).code, 0);
-  const auto alone = cells(here);
-  std::filesystem::remove_all(here.path("out"));
-  ASSERT_EQ(here.run(arena({"--jobs", "2", "--untimed"})).code, 0);
-  for (const auto* name : {"linear", "local 4"}) {
-    EXPECT_EQ(cells(here).at(name).at("shared"), true);
-    EXPECT_TRUE(cells(here).at(name).at("tokens_per_second").is_null());
-  }
-  const auto outcome = here.run(arena({"--jobs", "2"}));
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  auto beside = cells(here);
-  for (const auto* name : {"linear", "local 4"}) {
-    SCOPED_TRACE(name);
-    EXPECT_EQ(beside.at(name).at("score"), alone.at(name).at("score"));
-    EXPECT_EQ(beside.at(name).at("shared"), false);
-    EXPECT_GT(beside.at(name).at("tokens_per_second").get<double>(), 0);
-    EXPECT_NE(outcome.err.find(std::string(name) + " on recall: "), std::string::npos);
-  }
-  EXPECT_NE(outcome.err.find("tokens/s alone"), std::string::npos) << outcome.err;
-  EXPECT_NE(here.read("out/cells/recall/linear/seed-1/messages.txt").find("training samples"),
-            std::string::npos);
-}
-
 TEST(ArenaCommand, ModelsAreMadeEquallyLarge) {
   const Workspace here;
   here.write("arena.yaml", replaced(kArena, "{name: local, window: 4, label: local 4}", "none") +
@@ -291,6 +220,19 @@ TEST(ArenaCommand, ModelsAreMadeEquallyLarge) {
     return cells(here).at(name).at("parameters").get<double>();
   };
   EXPECT_NEAR(count("none"), count("linear"), 0.1 * count("linear"));
+}
+
+// Also when only a part of the arena is asked for.
+TEST(ArenaCommand, AModelIsAsLargeAsOneThatWasNotChosen) {
+  const Workspace here;
+  here.write("arena.yaml", replaced(kArena, "{name: local, window: 4, label: local 4}", "none") +
+                               "match_parameters: linear\n");
+  const auto part = here.run(arena({"--mechanisms", "none"}));
+  ASSERT_EQ(part.code, 0) << part.err;
+  const auto parameters = cells(here).at("none").at("parameters");
+  const auto whole = here.run(arena());
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  EXPECT_EQ(cells(here).at("none").at("parameters"), parameters);
 }
 
 TEST(ArenaCommand, ATimeBudgetEndsEveryCell) {

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <csignal>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -35,6 +36,71 @@ TEST(BenchCommand, TakesOptionsAndANumberOfTokens) {
   EXPECT_EQ(unknown.code, 2);
   EXPECT_EQ(unknown.err,
             "longbow: --mechanism:1: unknown mechanism 'linformr'; did you mean 'linformer'?\n");
+}
+
+TEST(BenchCommand, TwoMechanismsOfOneLabelAreAMistake) {
+  const std::string line =
+      "two mechanisms are called 'local'; give one a label of its own, as in {name: softmax, "
+      "label: other}\n";
+  const Workspace here;
+  const auto twice = here.run(bench("16", {"--mechanism", "{name: local, window: 4}", "--mechanism",
+                                           "{name: local, window: 8}"}));
+  EXPECT_EQ(twice.code, 2);
+  EXPECT_EQ(twice.err, "longbow: --mechanism:1: " + line);
+  EXPECT_EQ(here.run(bench("16", {"--mechanism", "local", "--mechanisms", "local"})).err,
+            "longbow: --mechanisms: " + line);
+  EXPECT_EQ(here.run(bench("16", {"--mechanism", "{name: linear, label: softmax}"})).err,
+            "longbow: --mechanism:1: " + replaced(line, "local", "softmax"));
+  EXPECT_FALSE(here.has("bench.json")) << "nothing was measured";
+}
+
+TEST(BenchCommand, LengthsRiseAndNothingIsMeasuredTwice) {
+  const Workspace here;
+  ASSERT_EQ(
+      here.run(bench("64,16,64", {"--mechanisms", "linear", "--modes", "forward,forward"})).code,
+      0);
+  const auto result = json::parse(here.read("bench.json"));
+  std::vector<std::string> names;
+  for (const auto& row : result.at("benchmarks"))
+    if (row.at("mechanism") == "linear") names.push_back(row.at("name"));
+  EXPECT_EQ(names, (std::vector<std::string>{"linear/forward/16", "linear/forward/64"}));
+  EXPECT_EQ(result.at("growth").size(), 4u) << "a row for each mechanism";
+}
+
+TEST(BenchCommand, AFileThatCannotBeWrittenIsAMistakeBeforeAnythingIsMeasured) {
+  const auto outcome = Workspace().run({"bench", "--mechanisms", "linear", "--lengths", "64",
+                                        "--modes", "forward", "--json", "nowhere/x.json"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.err,
+            "longbow: nowhere/x.json: cannot be written; there is no folder 'nowhere'\n");
+}
+
+// The repetitions of each mechanism take a good part of a second.
+TEST(BenchCommand, WhatWasMeasuredIsKeptWhenItIsKilled) {
+  const Workspace here;
+  const auto has = [&](const char* name) {
+    return here.read("bench.json").find(name) != std::string::npos;
+  };
+  Running program(here.folder(), {"bench", "--mechanisms", "linear", "--lengths", "64", "--modes",
+                                  "forward", "--width", "16", "--heads", "2", "--repetitions",
+                                  "20000", "--json", "bench.json"});
+  ASSERT_TRUE(program.wait_until([&] { return has("softmax/forward/64"); }));
+  program.signal(SIGKILL);
+  program.finish();
+  EXPECT_EQ(json::parse(here.read("bench.json")).at("benchmarks").at(0).at("status"), "ok");
+  EXPECT_FALSE(has("linear/forward/64")) << "it was not killed while it measured";
+}
+
+// A layer of 1,024 tokens would not have such options.
+TEST(BenchCommand, OptionsAreThoseOfTheLengthsThatAreMeasured) {
+  const Workspace here;
+  const auto outcome = here.run(
+      bench("1200", {"--mechanism", "{name: linformer, rank: 1100}", "--modes", "forward"}));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(json::parse(here.read("bench.json")).at("benchmarks").back().at("status"), "ok");
+  const auto unknown = here.run(bench("16", {"--mechanism", "{name: linformer, rnak: 4}"}));
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_EQ(unknown.err, "longbow: --mechanism:1: unknown key 'rnak'; did you mean 'rank'?\n");
 }
 
 TEST(BenchCommand, SaysWhereTheTimeGoes) {
@@ -249,7 +315,8 @@ TEST(BenchCommand, AMechanismThatDoesNotFitALengthSaysSoInItsRow) {
   ASSERT_EQ(here.run(bench("16", {"--mechanisms", "linformer", "--modes", "forward"})).code, 1);
   const auto rows = json::parse(here.read("bench.json")).at("benchmarks");
   EXPECT_EQ(rows.back().at("status"), "FAIL");
-  EXPECT_EQ(rows.back().at("reason"), "linformer.rank is 64, but max_length is 17; lower rank");
+  EXPECT_EQ(rows.back().at("reason"),
+            "--mechanisms: linformer.rank is 64, but max_length is 17; lower rank");
 }
 
 // Linformer's 64 slots are more than the tokens.
