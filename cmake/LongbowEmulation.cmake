@@ -26,7 +26,7 @@ file(GLOB ops CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/longbow/ops/cuda/*.cpp)
 add_library(longbow_emulated_ops OBJECT ${ops} ${emulation}/device.cpp)
 longbow_emulated(longbow_emulated_ops)
 target_link_libraries(longbow_emulated_ops PRIVATE longbow_torch)
-longbow_share_pch(longbow_emulated_ops)
+longbow_share_pch(longbow_emulated_ops ops_pch)
 
 # longbow_emulated_program(PROGRAM LAYER SOURCE...): of a layer and those below it.
 function(longbow_emulated_program program layer)

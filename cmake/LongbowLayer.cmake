@@ -1,9 +1,10 @@
-# longbow_layer(NAME [USES layer...] [ROOMS folder...] [TORCH] [PLAIN room...])
+# longbow_layer(NAME [USES layer...] [ROOMS folder...] [TORCH] [PCH name] [PLAIN room...])
 # An object library of every source below longbow/NAME. USES is the whole of what its files may include,
 # together with what those layers use; every layer may use core. A layer with ROOMS keeps all its files in them.
-# In a layer with TORCH, the rooms named as PLAIN include nothing of LibTorch and compile without its precompiled header.
+# In a layer with TORCH, the rooms named as PLAIN include nothing of LibTorch and compile without its precompiled header,
+# which is cmake/PCH.h.
 function(longbow_layer name)
-  cmake_parse_arguments(layer "TORCH" "" "USES;ROOMS;PLAIN" ${ARGN})
+  cmake_parse_arguments(layer "TORCH" "PCH" "USES;ROOMS;PLAIN" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/longbow/${name}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/cli/main.cpp$")
   # What is registered for a GPU lives in folders called cuda.
@@ -28,7 +29,7 @@ function(longbow_layer name)
   endif()
   if(layer_TORCH)
     target_link_libraries(longbow_${name} PRIVATE longbow_torch)
-    longbow_share_pch(longbow_${name})
+    longbow_share_pch(longbow_${name} ${layer_PCH})
     foreach(room IN LISTS layer_PLAIN)
       set(plain ${sources})
       list(FILTER plain INCLUDE REGEX "/longbow/${name}/${room}/")
@@ -59,12 +60,15 @@ function(longbow_add_pch name)
   target_precompile_headers(longbow_${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${PROJECT_SOURCE_DIR}/cmake/${name}.h>)
 endfunction()
 
-# The one that every target which sees LibTorch shares.
+# longbow_share_pch(TARGET [NAME])
+# One of those that targets which see LibTorch share: cmake/pch.h, or cmake/NAME.h.
 function(longbow_share_pch target)
+  set(names pch ${ARGN})
+  list(POP_BACK names name)
   if(LONGBOW_PCH)
-    if(NOT TARGET longbow_pch)
-      longbow_add_pch(pch LINKS longbow_torch)
+    if(NOT TARGET longbow_${name})
+      longbow_add_pch(${name} LINKS longbow_torch)
     endif()
-    target_precompile_headers(${target} REUSE_FROM longbow_pch)
+    target_precompile_headers(${target} REUSE_FROM longbow_${name})
   endif()
 endfunction()
