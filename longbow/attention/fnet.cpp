@@ -12,6 +12,7 @@
 
 #include "longbow/attention/mechanism.h"
 #include "longbow/ops/differentiable.h"
+#include "longbow/ops/fft_convolution.h"
 
 namespace longbow {
 namespace {
@@ -75,21 +76,12 @@ Tensor of_one_length(const Tensor& x, const Fourier& how) {
       .narrow(1, 0, tokens);
 }
 
-// The least of 2^a, 3 2^a and 5 2^a that is `least` or more: sizes of fast transforms.
-int64_t fast_size(int64_t least) {
-  int64_t size = 1;
-  while (size < least) size *= 2;
-  for (const int64_t less : {size / 8 * 5, size / 4 * 3})
-    if (less >= least) return less;
-  return size;
-}
-
 // Bluestein's transforms of any lengths n, of each row its own, by convolutions of one size: as
 // 2 k t = k^2 + t^2 - (k - t)^2, with the chirps a_t = exp(-i pi t^2 / n)
 //   Y_k = sum_t x_t exp(-2 pi i k t / n) = a_k sum_t (x_t a_t) conj a_(k - t).
 // Angles are reduced as integers. What is not of a sequence is zero before and after it.
 Tensor of_own_lengths(const Tensor& given, const Fourier& how) {
-  const int64_t tokens = given.size(1), channels = given.size(2), size = fast_size(2 * tokens - 1);
+  const int64_t tokens = given.size(1), channels = given.size(2), size = fft_size(2 * tokens - 1);
   const auto n = how.lengths.clamp_min(1).unsqueeze(1);  // [B, 1]
   const auto t = at::arange(tokens, n.options());
   const auto x = given.masked_fill((t >= n).unsqueeze(-1), 0);

@@ -11,15 +11,6 @@ namespace {
 
 using at::Tensor;
 
-// The least of 2^a, 3 2^a and 5 2^a that has room for the tokens and for what would wrap around.
-int64_t transform_size(int64_t tokens) {
-  int64_t size = 1;
-  while (size < 2 * tokens) size *= 2;
-  for (const int64_t less : {size / 8 * 5, size / 4 * 3})
-    if (less >= 2 * tokens) return less;
-  return size;
-}
-
 Tensor spectrum(const Tensor& x, int64_t size) {
   return at::fft_rfft(x, size, -2);
 }
@@ -56,13 +47,21 @@ struct Circular : Differentiable {
 
 }  // namespace
 
+int64_t fft_size(int64_t least) {
+  int64_t size = 1;
+  while (size < least) size *= 2;
+  for (const int64_t less : {size / 8 * 5, size / 4 * 3})
+    if (less >= least) return less;
+  return size;
+}
+
 Tensor fft_convolution(const Tensor& u, const Tensor& past, const Tensor& ahead, FirstLag first) {
   TORCH_CHECK(past.defined() || ahead.defined(), "fft_convolution: there is no kernel");
   for (const auto& kernel : {past, ahead})
     TORCH_CHECK(!kernel.defined() || kernel.size(-1) == 1 || kernel.size(-1) == u.size(-1),
                 "fft_convolution: u is ", u.sizes(), " but a kernel is ", kernel.sizes());
   const auto type = at::promote_types(u.scalar_type(), at::kFloat);
-  const int64_t tokens = u.size(-2), size = transform_size(tokens);
+  const int64_t tokens = u.size(-2), size = fft_size(2 * tokens);  // what wraps around has room
   if (u.numel() == 0) return u.to(type);
   const auto on_circle = [&](const Tensor& kernel, int64_t lag) {  // of its first row
     const int64_t rows = std::min(kernel.size(-2), tokens);

@@ -16,4 +16,7 @@ enum class FirstLag { zero, one };
 at::Tensor fft_convolution(const at::Tensor& u, const at::Tensor& past,
                            const at::Tensor& ahead = {}, FirstLag first = FirstLag::one);
 
+// The least of 2^a, 3 2^a and 5 2^a that is not less: sizes of fast transforms.
+int64_t fft_size(int64_t least);
+
 }  // namespace longbow

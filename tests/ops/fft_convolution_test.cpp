@@ -92,6 +92,15 @@ TEST(FftConvolution, HalfTypesAreTransformedInFloat32) {
   }
 }
 
+TEST(FftConvolution, SizesAreProductsOfSmallPrimes) {
+  EXPECT_EQ(fft_size(1), 1);
+  EXPECT_EQ(fft_size(5), 5);
+  EXPECT_EQ(fft_size(9), 10);
+  EXPECT_EQ(fft_size(11), 12);
+  EXPECT_EQ(fft_size(13), 16);
+  EXPECT_EQ(fft_size(2001), 2048);
+}
+
 TEST(FftConvolution, EmptySequencesAndBatchesStayEmpty) {
   for (const auto& sizes : {std::vector<int64_t>{2, 0, 3}, {0, 5, 3}})
     EXPECT_EQ(fft_convolution(at::zeros(sizes), at::zeros({4, 3})).sizes(), sizes);
