@@ -167,6 +167,7 @@ double projections(const c10::IValue& omega) {
   return static_cast<double>(omega.toTensor().size(1));
 }
 
+// Or of a head.
 double taps_of_channel(const Tensor& taps) {
   return elements(taps) / static_cast<double>(taps.size(0));
 }
@@ -275,6 +276,10 @@ const std::unordered_map<std::string, Formula>& formulas() {
        [](Values x, Values) { return 2 * elements(x[0]) * taps_of_channel(x[1].toTensor()); }},
       {"longbow::channel_taps_backward",
        [](Values x, Values) { return 4 * elements(x[1]) * taps_of_channel(x[2].toTensor()); }},
+      {"longbow::head_filter",
+       [](Values x, Values) { return 2 * elements(x[0]) * taps_of_channel(x[1].toTensor()); }},
+      {"longbow::head_filter_backward",
+       [](Values x, Values) { return 4 * elements(x[1]) * taps_of_channel(x[2].toTensor()); }},
       {"longbow::decayed_product", [](Values x, Values) { return fading_sums(x, 0); }},
       {"longbow::decayed_product_backward", [](Values x, Values) { return 2 * fading_sums(x, 2); }},
       {"longbow::iterated_inverse",
@@ -297,6 +302,13 @@ const std::unordered_map<std::string, Formula>& formulas() {
        [](Values x, Values) { return 2 * features(x, 1, projections(x[4]), true); }},
   };
   return table;
+}
+
+// That of addmm_ is that of addmm: in place they are operators of their own.
+Formula formula_of(const std::string& name) {
+  const bool in_place = name.starts_with("aten::") && name.ends_with('_');
+  const auto found = formulas().find(in_place ? name.substr(0, name.size() - 1) : name);
+  return found == formulas().end() ? nullptr : found->second;
 }
 
 bool reduces(const std::string& name) {
@@ -335,9 +347,9 @@ Count count_of(const c10::FunctionSchema& schema, Values x, Values y, const Coun
   const auto& name = schema.name();
   const auto launches = std::max<int64_t>(1, inside.launches);
   const double moved = inside.launches > 0 ? inside.bytes : bytes(x) + bytes(y);
-  if (const auto formula = formulas().find(name); formula != formulas().end()) {
-    if (name.starts_with("aten::")) return {formula->second(x, y), 1, bytes(x) + bytes(y)};
-    return {formula->second(x, y), launches, moved};
+  if (const auto formula = formula_of(name)) {
+    if (name.starts_with("aten::")) return {formula(x, y), 1, bytes(x) + bytes(y)};
+    return {formula(x, y), launches, moved};
   }
   if (name.starts_with("aten::empty") || name.starts_with("aten::new_empty")) return {};
   if (is_view(schema) || name == "aten::_unsafe_view") return inside;
@@ -376,10 +388,12 @@ std::unique_ptr<at::ObserverContext> begin_call(const at::RecordFunction& functi
 
 void end_call(const at::RecordFunction& function, at::ObserverContext* context) {
   auto* call = static_cast<Call*>(context);
-  const auto schema = function.operator_schema();
-  const auto count =
-      schema ? count_of(*schema, call->inputs, function.outputs(), call->inside) : call->inside;
   current_call = call->outer;
+  const auto schema = function.operator_schema();
+  const auto results = function.outputs();
+  const bool finished = schema && results.size() >= schema->returns().size();  // none if it threw
+  const auto count =
+      finished ? count_of(*schema, call->inputs, results, call->inside) : call->inside;
   if (current_call)
     current_call->inside += count;
   else

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <memory>
 #include <set>
 #include <utility>
 
@@ -53,6 +54,28 @@ double milliseconds_of(uint64_t nanoseconds) {
   return static_cast<double>(nanoseconds) / 1e6;
 }
 
+// The profiler is on until `stop`, or until the end where an exception comes before.
+class Recording {
+ public:
+  Recording(const profiler::ProfilerConfig& config,
+            const std::set<profiler::ActivityType>& activities) {
+    profiler::prepareProfiler(config, activities);
+    profiler::enableProfiler(config, activities);
+  }
+  ~Recording() {
+    if (on_) profiler::disableProfiler();
+  }
+  std::unique_ptr<profiler::ProfilerResult> stop() {
+    on_ = false;
+    return profiler::disableProfiler();
+  }
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+
+ private:
+  bool on_ = true;
+};
+
 }  // namespace
 
 void wait_for(c10::Device device) {
@@ -67,11 +90,10 @@ Profile profile(const std::function<void()>& body, c10::Device device) {
   const profiler::ProfilerConfig config(profiler::ProfilerState::KINETO);
   std::set<profiler::ActivityType> activities = {profiler::ActivityType::CPU};
   if (device.is_cuda()) activities.insert(profiler::ActivityType::CUDA);
-  profiler::prepareProfiler(config, activities);
-  profiler::enableProfiler(config, activities);
+  Recording recording(config, activities);
   body();
   wait_for(device);
-  const auto result = profiler::disableProfiler();
+  const auto result = recording.stop();
   Profile profile;
   std::map<uint64_t, std::vector<Span>> threads;  // a stream has no nested kernels
   std::vector<std::pair<uint64_t, uint64_t>> all;

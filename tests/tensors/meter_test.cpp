@@ -8,6 +8,7 @@
 #include "longbow/ops/channel_taps.h"
 #include "longbow/ops/decayed_product.h"
 #include "longbow/ops/feature_product.h"
+#include "longbow/ops/head_filter.h"
 #include "longbow/ops/iterated_inverse.h"
 #include "longbow/ops/random_product.h"
 #include "longbow/ops/rows_product.h"
@@ -60,6 +61,16 @@ TEST(Meter, AMatrixProductCostsTwoOperationsAnElementOfTheSum) {
               (void)a.expand({4, 3, 5}).matmul(b.expand({4, 5, 7}));
             }),
             4 * 2 * 3 * 5 * 7);
+}
+
+TEST(Meter, AProductInPlaceCostsAsMuch) {
+  const auto a = at::ones({3, 5}), b = at::ones({5, 7}), y = at::ones({3, 7});
+  EXPECT_EQ(operations_of([&] { y.addmm_(a, b); }), 2 * 3 * 5 * 7);
+  const auto p = at::ones({4, 6, 9}), v = at::ones({4, 9, 2}), o = at::ones({4, 6, 2});
+  EXPECT_EQ(operations_of([&] { o.baddbmm_(p, v); }), 2 * 4 * 6 * 9 * 2);
+  const auto row = at::ones({3}), vector = at::ones({5});
+  EXPECT_EQ(operations_of([&] { row.addmv_(a, vector); }), 2 * 3 * 5);
+  EXPECT_EQ(operations_of([&] { y.add_(1); }), 3 * 7) << "no product";
 }
 
 TEST(Meter, AnOperatorThatComputesIsALaunch) {
@@ -221,6 +232,28 @@ TEST(Meter, ChannelTapsCostEachTap) {
   const auto pixels = z.detach(), square = at::ones({8, 3, 3});
   EXPECT_EQ(operations_of([&] { (void)channel_taps(pixels, square, {}, 1, TapsOutput::sum, 12); }),
             2.0 * (2 * 60 * 8) * 9);
+}
+
+TEST(Meter, AFilterOfHeadsCostsEachTap) {
+  const auto x = at::ones({2, 3, 60, 8}).requires_grad_(), filter = at::ones({3, 33});
+  const auto cost = passes_of([&] { return head_filter(x, filter); });
+  EXPECT_EQ(cost.forward, 2.0 * (2 * 3 * 60 * 8) * 33);
+  EXPECT_NEAR(cost.backward, 2 * cost.forward, 0.05 * cost.backward);
+}
+
+// An operator that throws has no results.
+TEST(Meter, AnOperatorThatThrowsReachesTheCaller) {
+  const auto a = at::ones({3, 5}), b = at::ones({5, 7});
+  const auto signal = at::ones({1, 3, 8}), taps = at::ones({2, 4, 3});
+  EXPECT_THROW((void)measure([&] { (void)a.mm(a); }), c10::Error);
+  EXPECT_THROW((void)measure([&] { (void)a.unsqueeze(0).bmm(a.unsqueeze(0)); }), c10::Error);
+  EXPECT_THROW((void)measure([&] { (void)a.mv(at::ones({3})); }), c10::Error);
+  EXPECT_THROW((void)measure([&] { (void)at::conv1d(signal, taps); }), c10::Error);
+  EXPECT_EQ(operations_of([&] {
+              EXPECT_THROW((void)a.mm(a), c10::Error);
+              (void)a.mm(b);
+            }),
+            2 * 3 * 5 * 7);
 }
 
 TEST(Meter, StopsCountingWhenTheBodyThrows) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <stdexcept>
 
 namespace longbow {
 namespace {
@@ -41,6 +42,17 @@ TEST(Profile, TimeIsCountedOnce) {
   double sum = 0;
   for (const auto& part : result.parts) sum += part.milliseconds;
   EXPECT_LE(sum, result.milliseconds * 1.001);
+}
+
+// Otherwise what follows would be recorded, and the next profile refused.
+TEST(Profile, ABodyThatThrowsLeavesTheProfilerOff) {
+  EXPECT_THROW((void)profile([] { throw std::runtime_error("stop"); }, at::kCPU),
+               std::runtime_error);
+  const auto b = at::ones({4});
+  const auto result = profile([&] { (void)b.add(b); }, at::kCPU);
+  const auto* sum = find(result, "aten::add");
+  ASSERT_TRUE(sum);
+  EXPECT_EQ(sum->count, 1);
 }
 
 TEST(Profile, TheTextNamesTheLongest) {
