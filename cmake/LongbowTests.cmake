@@ -145,7 +145,7 @@ endif()
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   foreach(capability default avx2)
     add_test(NAME ops.older_machines.${capability} COMMAND longbow_ops_test --gtest_brief=1
-      "--gtest_filter=TileAttention.*:FeatureAttention.*:BlockProduct.*:ExponentialFeatures.*:RowsProduct.*:ColumnsProduct.*:HeadFilter.*:BlockSoftmax.*:FeatureProduct.*:RandomProduct.*:SlotSoftmax.*:PackSoftmax.*:PairProduct.*:CausalProduct.*")
+      "--gtest_filter=TileAttention.*:FeatureAttention.*:BlockProduct.*:ExponentialFeatures.*:RowsProduct.*:ColumnsProduct.*:HeadFilter.*:BlockSoftmax.*:FeatureProduct.*:RandomProduct.*:SlotSoftmax.*:PackSoftmax.*:PairProduct.*:CausalProduct.*:DecayedProduct.*:ChannelTaps.*:IteratedInverse.*:Affine.*:StateSpace.*:RunningMean.*")
     set_tests_properties(ops.older_machines.${capability} PROPERTIES LABELS unit TIMEOUT 600
       ENVIRONMENT ATEN_CPU_CAPABILITY=${capability})
   endforeach()

@@ -14,7 +14,9 @@ Tensor block_product(const Tensor& q, const Tensor& k, const Tensor& v, const Bl
                   k.size(2) == v.size(2) && has_tile_kernel(q, k, v),
               "block_product: q is ", q.sizes(), ", k ", k.sizes(), ", v ", v.sizes(), " on ",
               q.device());
-  return attend_tiles(q, k, v, {.pairs = pairs, .visibility = visibility}, TileWeights::score);
+  const BlockRule rule = {.pairs = pairs, .visibility = visibility, .dropped = {}};
+  check_block_rule("block_product", q, k, rule);
+  return attend_tiles(q, k, v, rule, TileWeights::score);
 }
 
 }  // namespace longbow

@@ -79,5 +79,11 @@ struct BlockRule {
   Distances distances = {};
   double scale = 1;  // of q . k
 };
+// That kernels may read by address what the rule lists for these queries [B, H, N, E] and keys [B,
+// H, M, E]: sizes and types, no number of a tensor. `who` is named in errors.
+void check_block_rule(const char* who, const at::Tensor& q, const at::Tensor& k,
+                      const BlockRule& rule);
+// That x is [1 or B, 1 or H, ...].
+void check_shared(const char* who, const char* name, const at::Tensor& x, const at::Tensor& q);
 
 }  // namespace longbow

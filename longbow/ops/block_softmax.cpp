@@ -24,13 +24,6 @@ bool has_kernel(const Tensor& q, const Tensor& k, const Tensor& v, const BlockRu
   return has_tile_kernel(q, k, v) && rule.visibility.memory.tokens == 0;
 }
 
-// Kernels read it by address.
-void check_tokens(const char* name, const Tensor& x, at::ScalarType type, int64_t tokens) {
-  TORCH_CHECK(!x.defined() || (x.scalar_type() == type && x.dim() == 3 && x.size(2) == tokens),
-              "block_softmax: ", name, " is ", x.scalar_type(), " ", x.sizes(), ", not ", type,
-              " [.., .., ", tokens, "]");
-}
-
 Two on_cpu(const Tensor& q, const Tensor& k, const Tensor& v, const Maybe& bias,
            const OptionalTensors& rule, at::IntArrayRef numbers, at::ArrayRef<double> factors) {
   const auto whole = unpacked(rule, numbers, factors);
@@ -85,14 +78,14 @@ Four call_backward(const Tensor& dout, const Tensor& dlog_sum, const Tensor& q, 
 
 struct Gradient : Differentiable {
   explicit Gradient(PackedRule given) : rule(std::move(given)) {}
-  const PackedRule rule;
+  PackedRule rule;  // its tensors until the forward pass has them
 
   TensorVector forward(const TensorVector& inputs) override {
     const auto &q = inputs[0], &k = inputs[1], &v = inputs[2], &bias = inputs[3];
     const at::AutoDispatchBelowADInplaceOrView below;
     const auto [out, log_sum] =
         call(q, k, v, optional(bias), rule.tensors, rule.numbers, rule.factors);
-    save({q, k, v, bias, out, log_sum});
+    save(rule.moved_behind({q, k, v, bias, out, log_sum}));
     return {out, log_sum};
   }
   TensorVector backward(const TensorVector& gradients) override {
@@ -100,7 +93,7 @@ struct Gradient : Differentiable {
     const auto kept = saved();
     const auto [dq, dk, dv, dbias] = call_backward(
         gradients[0], gradients[1], kept[0], kept[1], kept[2], optional(kept[3]), kept[4], kept[5],
-        wants_gradient_of(3), rule.tensors, rule.numbers, rule.factors);
+        wants_gradient_of(3), rule_tensors(kept, 6), rule.numbers, rule.factors);
     return {dq, dk, dv, dbias};
   }
 
@@ -162,25 +155,21 @@ BlockSoftmax block_softmax(const Tensor& q, const Tensor& k, const Tensor& v,
   TORCH_CHECK(q.dim() == 4 && k.dim() == 4 && v.dim() == 4 && q.size(3) == k.size(3) &&
                   k.size(2) == v.size(2),
               "block_softmax: q is ", q.sizes(), ", k ", k.sizes(), ", v ", v.sizes());
-  const int64_t block = pairs.query_block;
-  TORCH_CHECK(block > 0 && pairs.key_block > 0, "block_softmax: blocks of ", block, " queries and ",
-              pairs.key_block, " keys");
-  TORCH_CHECK(pairs.columns.dim() == 4 && pairs.columns.scalar_type() == at::kLong &&
-                  pairs.columns.size(2) == (q.size(2) + block - 1) / block,
-              "block_softmax: columns are ", pairs.columns.scalar_type(), " ",
-              pairs.columns.sizes(), " for ", q.size(2), " queries in blocks of ", block);
+  const BlockRule whole = {pairs, visibility, dropped, distances, scale};
+  check_block_rule("block_softmax", q, k, whole);
   TORCH_CHECK(
       distances.count() <= 0 || (bias.defined() && bias.dim() == 4 && bias.size(2) == q.size(2) &&
                                  bias.size(3) == distances.count()),
       "block_softmax: bias is ", bias.sizes(), " for ", q.size(2), " queries and ",
       distances.count(), " distances");
   const auto& columns = pairs.columns;
-  const int64_t keys = columns.size(3) * pairs.key_block;
+  const int64_t block = pairs.query_block, keys = columns.size(3) * pairs.key_block;
   TORCH_CHECK(!bias.defined() || distances.count() > 0 ||
                   (bias.dim() == 5 && bias.size(2) == columns.size(2) && bias.size(3) == block &&
                    bias.size(4) == keys),
               "block_softmax: bias is ", bias.sizes(), " for ", columns.size(2), " blocks of ",
               block, " queries and ", keys, " listed keys");
+  if (bias.defined()) check_shared("block_softmax", "bias", bias, q);
   TORCH_CHECK(scale > 0, "block_softmax: scale is ", scale, ", not above 0");
   const auto& memory = visibility.memory;
   const bool limited = visibility.back != Visibility::kAll ||
@@ -190,12 +179,7 @@ BlockSoftmax block_softmax(const Tensor& q, const Tensor& k, const Tensor& v,
   TORCH_CHECK(memory.tokens == 0 || (!limited && memory.rate > 0), "block_softmax: a memory of ",
               memory.tokens, " tokens and ", memory.slots, " slots of ", memory.rate,
               " beside limits, positions or groups");
-  check_tokens("keep", visibility.keep, at::kBool, k.size(2));
-  check_tokens("query_positions", visibility.query_positions, at::kLong, q.size(2));
-  check_tokens("key_positions", visibility.key_positions, at::kLong, k.size(2));
-  check_tokens("query_groups", visibility.query_groups, at::kLong, q.size(2));
-  check_tokens("key_groups", visibility.key_groups, at::kLong, k.size(2));
-  const auto rule = packed({pairs, visibility, dropped, distances, scale});
+  const auto rule = packed(whole);
   const auto [out, log_sum] = call(q, k, v, bias.defined() ? Maybe(bias) : std::nullopt,
                                    rule.tensors, rule.numbers, rule.factors);
   return {out, log_sum};

@@ -62,18 +62,20 @@ Two call_backward(const Tensor& gradient, const Tensor& k, const Tensor& v, cons
 
 struct Gradient : Differentiable {
   explicit Gradient(const Optional& kept) : keep(kept) {}
-  const Optional keep;
+  Optional keep;  // until the forward pass has it
 
   TensorVector forward(const TensorVector& inputs) override {
     const at::AutoDispatchBelowADInplaceOrView below;
     const auto [mean, log_sum] = call(inputs[0], inputs[1], keep);
-    save({inputs[0], inputs[1], mean, log_sum});
+    save({inputs[0], inputs[1], mean, log_sum, keep.value_or(Tensor())});
+    keep.reset();
     no_gradient_of({log_sum});
     return {mean, log_sum};
   }
   TensorVector backward(const TensorVector& gradients) override {
     const auto kept = saved();
-    const auto [dk, dv] = call_backward(gradients[0], kept[0], kept[1], keep, kept[2], kept[3]);
+    const auto real = kept[4].defined() ? Optional(kept[4]) : Optional();
+    const auto [dk, dv] = call_backward(gradients[0], kept[0], kept[1], real, kept[2], kept[3]);
     return {dk, dv};
   }
 };

@@ -1,9 +1,11 @@
 #include "longbow/ops/decayed_product.h"
 
 #include <ATen/ATen.h>
+#include <ATen/ExpandUtils.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/library.h>
 
+#include <array>
 #include <optional>
 #include <tuple>
 
@@ -22,6 +24,11 @@ using at::Tensor;
 using Maybe = std::optional<Tensor>;
 using Three = std::tuple<Tensor, Tensor, Tensor>;
 using Five = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor>;
+
+// One of [p, q] for each head of each sequence.
+std::array<int64_t, 4> sizes_of_sums(const Tensor& x, const Tensor& z) {
+  return {x.size(0), x.size(1), x.size(3), z.size(3)};
+}
 
 // out, the sums after the last token, and those before each chunk in a form of the device's own.
 Three by_aten(const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& log_decay,
@@ -108,6 +115,11 @@ Three on_cpu(const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& lo
   const auto fading = columns ? Fading::columns : Fading::rows;
   if (!has_decay_kernel(x, y, z, log_decay, fading))
     return by_aten(x, y, z, log_decay, sums, columns, reversed, scale);
+  const auto type = log_decay.scalar_type();
+  TORCH_CHECK(!sums || (sums->scalar_type() == type &&
+                        sums->sizes() == at::IntArrayRef(sizes_of_sums(x, z))),
+              "decayed_product: sums are ", sums->scalar_type(), " ", sums->sizes(), ", not ", type,
+              " ", at::IntArrayRef(sizes_of_sums(x, z)));
   auto read = faded(x, y, z, log_decay, sums.value_or(Tensor()), fading, reversed, scale);
   const auto out = empty_rows(read.z, z.size(3)),
              last = at::empty({x.size(0), x.size(1), x.size(3), z.size(3)}, read.z.options());
@@ -335,12 +347,25 @@ Tensor of_one_token(const Tensor& x, const Tensor& y, const Tensor& z, const Ten
   return (how.scale == 1 ? read : read * how.scale).to(x.scalar_type());
 }
 
+// The sums before the first token as kernels read them; the formula broadcasts them by itself.
+Maybe first_sums(const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& log_decay,
+                 Fading fading, const Tensor& sums) {
+  if (!sums.defined()) return {};
+  if (!has_decay_kernel(x, y, z, log_decay, fading)) return sums;
+  const auto sizes = sizes_of_sums(x, z);
+  TORCH_CHECK(at::is_expandable_to(sums.sizes(), at::IntArrayRef(sizes)),
+              "decayed_product: sums are ", sums.sizes(), ", but x is ", x.sizes(), " and z ",
+              z.sizes());
+  const auto typed = sums.to(log_decay.scalar_type());
+  return typed.sizes() == at::IntArrayRef(sizes) ? typed : typed.expand(sizes);
+}
+
 }  // namespace
 
 Tensor decayed_product(const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& log_decay,
                        const DecayedProduct& how, Tensor& sums) {
   if (x.is_cuda() && x.size(-2) == 1) return of_one_token(x, y, z, log_decay, how, sums);
-  const auto found = call(x, y, z, log_decay, sums.defined() ? Maybe(sums) : Maybe(),
+  const auto found = call(x, y, z, log_decay, first_sums(x, y, z, log_decay, how.fading, sums),
                           how.fading == Fading::columns, how.reversed, how.scale);
   sums = std::get<1>(found);
   return std::get<0>(found);

@@ -15,8 +15,8 @@ namespace longbow {
 
 using TensorVector = std::vector<at::Tensor>;
 
-// Both passes. What they share and is neither an input nor an output is a member: sizes, options,
-// masks. An object is applied once and then belongs to its node in the graph.
+// Both passes. What they share and is no tensor is a member: sizes, options. An object is applied
+// once and then belongs to its node in the graph.
 class Differentiable {
  public:
   Differentiable() = default;
@@ -32,8 +32,9 @@ class Differentiable {
   virtual TensorVector backward(const TensorVector& gradients) = 0;
 
  protected:
-  // In the forward pass, once: tensors for the backward pass. A member that holds an input or an
-  // output would keep the graph alive, and would not notice that it was changed in place.
+  // In the forward pass, once: tensors for the backward pass, masks among them. A member that holds
+  // an input or an output would keep the graph alive, and none would notice that it was changed in
+  // place.
   void save(TensorVector tensors);
   void no_gradient_of(const TensorVector& outputs);
   // In the backward pass.

@@ -68,6 +68,7 @@ struct Features {
               : kernels::exponential_rows(part, p.first, p.last);
     });
     if (!by_head) return {phi, peaks.unsqueeze(-1).clamp_min(kNone)};
+    if (x.size(2) == 0) return {phi, at::full({x.size(0), x.size(1), 1, 1}, kNone, x.options())};
     const auto most = peaks.amax(2, true).clamp_min(kNone);
     peaks = most.expand(peaks.sizes()).contiguous();
     each_tile(x, [&](const HeadPart& p) {
@@ -114,17 +115,17 @@ Two call(const Tensor& x, const Tensor& omega, bool mirrored, double scale, cons
 
 struct Gradient : Differentiable {
   Gradient(const Tensor& matrix, bool twice, double factor, const Tensor& kept, Peak which)
-      : omega(matrix), mirrored(twice), scale(factor), keep(kept), peak(which) {}
-  const Tensor omega;
+      : omega(matrix), keep(kept), mirrored(twice), scale(factor), peak(which) {}
+  Tensor omega, keep;  // until the forward pass has them
   const bool mirrored;
   const double scale;
-  const Tensor keep;
   const Peak peak;
 
   TensorVector forward(const TensorVector& inputs) override {
     const at::AutoDispatchBelowADInplaceOrView below;
     const auto [phi, found] = call(inputs[0], omega, mirrored, scale, keep, peak);
-    save({inputs[0], phi});
+    save({inputs[0], phi, omega});
+    omega = keep = Tensor();
     no_gradient_of({found});
     return {phi, found};
   }
@@ -134,7 +135,7 @@ struct Gradient : Differentiable {
                                .typed<decltype(backward_on_cpu)>();
     TORCH_CHECK(!at::GradMode::is_enabled(), "exponential_features has no second derivative");
     const auto kept = saved();
-    return {op.call(gradients[0], kept[0], omega, mirrored, scale, kept[1])};
+    return {op.call(gradients[0], kept[0], kept[2], mirrored, scale, kept[1])};
   }
 };
 
@@ -160,6 +161,10 @@ ExponentialFeatures exponential_features(const Tensor& x, const Tensor& omega, d
                   has_exponential_kernel(x, peak),
               "exponential_features: x is ", x.sizes(), " ", x.scalar_type(), " on ", x.device(),
               ", omega ", omega.sizes());
+  TORCH_CHECK(!keep.defined() || (keep.scalar_type() == at::kBool &&
+                                  keep.sizes() == at::IntArrayRef({x.size(0), x.size(2)})),
+              "exponential_features: keep is ", keep.scalar_type(), " ", keep.sizes(),
+              ", but x is ", x.sizes());
   if (x.is_cuda()) {
     const auto [phi, found] = call(x, omega, mirrored, scale, keep, peak);
     return {phi, found};

@@ -87,22 +87,28 @@ Three call_backward(const Tensor& g, const Tensor& q, const Tensor& k, const Ten
 
 struct Gradient : Differentiable {
   explicit Gradient(const FeatureProduct& options) : how(options) {}
-  const Packed how;
+  Packed how;  // without tensors that are saved
 
   TensorVector forward(const TensorVector& inputs) override {
     const at::AutoDispatchBelowADInplaceOrView below;
     const auto &q = inputs[0], &k = inputs[1], &v = inputs[2];
     const auto [out, inverse, sums] = call(q, k, v, how);
     const bool normalised = !how.bounds.empty();
-    save({q, k, v, normalised ? inverse : Tensor(), sums});
+    save({q, k, v, normalised ? inverse : Tensor(), sums, how.keep.value_or(Tensor()),
+          how.query_turns.value_or(Tensor()), how.key_turns.value_or(Tensor())});
+    how.keep = how.query_turns = how.key_turns = std::nullopt;
     no_gradient_of(normalised ? TensorVector{inverse, sums} : TensorVector{sums});
     return {out, inverse, sums};
   }
   TensorVector backward(const TensorVector& gradients) override {
     const auto kept = saved();
     const auto& inverse = how.bounds.empty() ? gradients[1] : kept[3];
+    auto all = how;
+    all.keep = Packed::maybe(kept[5]);
+    all.query_turns = Packed::maybe(kept[6]);
+    all.key_turns = Packed::maybe(kept[7]);
     const auto [dq, dk, dv] =
-        call_backward(gradients[0], kept[0], kept[1], kept[2], inverse, kept[4], how);
+        call_backward(gradients[0], kept[0], kept[1], kept[2], inverse, kept[4], all);
     return {dq, dk, dv};
   }
 };

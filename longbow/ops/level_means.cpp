@@ -5,6 +5,7 @@
 #include <torch/library.h>
 
 #include <optional>
+#include <utility>
 
 #include "longbow/ops/differentiable.h"
 #include "longbow/ops/gradient.h"
@@ -55,18 +56,20 @@ Tensor call_backward(const Tensor& g, const Tensor& x, const Maybe& keep, const 
 struct Gradient : Differentiable {
   Gradient(Maybe real, Tensor given, std::vector<int64_t> sizes)
       : keep(std::move(real)), factors(std::move(given)), rows(std::move(sizes)) {}
-  const Maybe keep;
-  const Tensor factors;
+  Maybe keep;  // until the forward pass has them
+  Tensor factors;
   const std::vector<int64_t> rows;
 
   TensorVector forward(const TensorVector& inputs) override {
-    save({inputs[0]});
+    save({inputs[0], keep.value_or(Tensor()), factors});
     const at::AutoDispatchBelowADInplaceOrView below;
-    return {call(inputs[0], keep, factors, rows)};
+    return {call(inputs[0], std::exchange(keep, {}), std::exchange(factors, {}), rows)};
   }
   TensorVector backward(const TensorVector& gradients) override {
     TORCH_CHECK(!at::GradMode::is_enabled(), "level_means has no second derivative");
-    return {call_backward(gradients[0], saved()[0], keep, factors, rows)};
+    const auto kept = saved();
+    const auto real = kept[1].defined() ? Maybe(kept[1]) : Maybe();
+    return {call_backward(gradients[0], kept[0], real, kept[2], rows)};
   }
 };
 

@@ -70,7 +70,7 @@ Three call_backward(const Tensor& dout, const Tensor& dlog_sum, const Tensor& q,
 // kept.
 struct Gradient : Differentiable {
   Gradient(PackedRule given, bool self) : rule(std::move(given)), itself(self) {}
-  const PackedRule rule;
+  PackedRule rule;  // its tensors until the forward pass has them
   const bool itself;
 
   TensorVector forward(const TensorVector& inputs) override {
@@ -79,7 +79,7 @@ struct Gradient : Differentiable {
     const at::AutoDispatchBelowADInplaceOrView below;
     const auto [out, log_sum] =
         call(q, k, v, order, inverse, itself, rule.tensors, rule.numbers, rule.factors);
-    save({q, k, v, order, inverse, out, log_sum});
+    save(rule.moved_behind({q, k, v, order, inverse, out, log_sum}));
     return {out, log_sum};
   }
   TensorVector backward(const TensorVector& gradients) override {
@@ -87,7 +87,7 @@ struct Gradient : Differentiable {
     const auto kept = saved();
     const auto [dq, dk, dv] =
         call_backward(gradients[0], gradients[1], kept[0], kept[1], kept[2], kept[3], kept[4],
-                      kept[5], kept[6], itself, rule.tensors, rule.numbers, rule.factors);
+                      kept[5], kept[6], itself, rule_tensors(kept, 7), rule.numbers, rule.factors);
     return {dq, dk, dv, Tensor(), Tensor()};
   }
 };

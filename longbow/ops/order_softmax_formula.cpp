@@ -98,7 +98,10 @@ OrderGradients order_softmax_formula_backward(const SoftmaxPart& gradient, const
     return at.in_time(x).sum(2, false, read.share.scalar_type()).to(x.scalar_type());
   };
   auto value = summed(dv);
-  if (itself) value = value + gradient.out.masked_fill(read.log_sum.squeeze(2).isfinite(), 0);
+  if (itself) {
+    const auto saw = read.log_sum.squeeze(2).isneginf().logical_not();
+    value = value + gradient.out.masked_fill(saw, 0);
+  }
   return {summed(dq), summed(dk), value};
 }
 

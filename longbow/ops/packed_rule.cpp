@@ -6,6 +6,22 @@ namespace longbow {
 
 using at::Tensor;
 
+std::vector<Tensor> PackedRule::moved_behind(std::vector<Tensor> saved) {
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const std::optional<Tensor> tensor = tensors[i];
+    saved.push_back(tensor.value_or(Tensor()));
+  }
+  tensors = OptionalTensors();
+  return saved;
+}
+
+OptionalTensors rule_tensors(const std::vector<Tensor>& saved, size_t first) {
+  OptionalTensors tensors;
+  for (size_t i = first; i < saved.size(); ++i)
+    tensors.push_back(saved[i].defined() ? std::optional(saved[i]) : std::nullopt);
+  return tensors;
+}
+
 PackedRule packed(const BlockRule& rule) {
   const auto& [pairs, visibility, dropped, distances, scale] = rule;
   const auto& memory = visibility.memory;

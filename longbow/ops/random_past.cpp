@@ -109,7 +109,7 @@ Three call_backward(const Tensor& g, const Tensor& dlog_sum, const Tensor& q, co
 struct Gradient : Differentiable {
   Gradient(const Tensor& matrices, const Maybe& real, double factor, int64_t apart)
       : omega(matrices), keep(real), scale(factor), behind(apart) {}
-  Tensor omega;
+  Tensor omega;  // until the forward pass has them
   Maybe keep;
   double scale;
   int64_t behind;
@@ -118,15 +118,18 @@ struct Gradient : Differentiable {
     const at::AutoDispatchBelowADInplaceOrView below;
     const auto [out, log_sum, kept] =
         call(inputs[0], inputs[1], inputs[2], omega, keep, scale, behind);
-    save({inputs[0], inputs[1], inputs[2], kept});
+    save({inputs[0], inputs[1], inputs[2], kept, omega, keep.value_or(Tensor())});
+    omega = Tensor();
+    keep.reset();
     no_gradient_of({kept});
     return {out, log_sum, kept};
   }
   TensorVector backward(const TensorVector& gradients) override {
     TORCH_CHECK(!at::GradMode::is_enabled(), "random_past has no second derivative");
     const auto past = saved();
+    const auto real = past[5].defined() ? Maybe(past[5]) : Maybe();
     const auto [dq, dk, dv] = call_backward(gradients[0], gradients[1], past[0], past[1], past[2],
-                                            omega, keep, past[3], scale, behind);
+                                            past[4], real, past[3], scale, behind);
     return {dq, dk, dv};
   }
 };

@@ -105,21 +105,24 @@ RandomBackward call_backward(const Tensor& g, const TensorVector& inputs, const 
 
 struct Gradient : Differentiable {
   explicit Gradient(const RandomProduct& options) : how(options) { how.sigma = Tensor(); }
-  RandomProduct how;  // without sigma, which is an input
+  RandomProduct how;  // without sigma, which is an input, and tensors that are saved
 
   TensorVector forward(const TensorVector& inputs) override {
     const at::AutoDispatchBelowADInplaceOrView below;
     auto all = how;
     all.sigma = inputs[3];
     const auto [out, kept] = call(inputs[0], inputs[1], inputs[2], all);
-    save({inputs[0], inputs[1], inputs[2], inputs[3], kept});
+    save({inputs[0], inputs[1], inputs[2], inputs[3], kept, how.omega, how.keep, how.least});
+    how.omega = how.keep = how.least = Tensor();
     no_gradient_of({kept});
     return {out, kept};
   }
   TensorVector backward(const TensorVector& gradients) override {
     const auto kept = saved();
+    auto all = how;
+    all.omega = kept[5], all.keep = kept[6], all.least = kept[7];
     const auto [dq, dk, dv, dsigma] =
-        call_backward(gradients[0], {kept[0], kept[1], kept[2], kept[3]}, how, kept[4]);
+        call_backward(gradients[0], {kept[0], kept[1], kept[2], kept[3]}, all, kept[4]);
     return {dq, dk, dv, kept[3].defined() ? dsigma : Tensor()};
   }
 };

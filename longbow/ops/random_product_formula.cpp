@@ -158,7 +158,7 @@ Tensor random_product_formula(const Tensor& q, const Tensor& k, const Tensor& v,
 
 Tensor random_log_sum(const Tensor& q, const Tensor& k, const Tensor& v, const RandomProduct& how) {
   const Parts p(q, k, v, how);
-  const auto nothing = (p.weights >= p.least).logical_not();
+  const auto nothing = p.weights < p.least;  // false for what is not a number, which stays so
   const auto logs = p.weights.masked_fill(nothing, 1).log() + (p.queries.peaks + p.keys.peaks) -
                     std::log(static_cast<double>(how.omega.size(1)));
   return logs.masked_fill(nothing, -INFINITY);
@@ -174,7 +174,7 @@ std::array<Tensor, 4> random_product_gradient(const Tensor& g, const Tensor& q, 
   const auto slopes = widened(g) / denominator;
   const auto by_output = (p.values * slopes).sum(-1, true);
   const auto column = ((dlog_sum.defined() ? dlog_sum - by_output : -by_output) / denominator)
-                          .masked_fill((p.weights >= p.least).logical_not(), 0);
+                          .masked_fill(p.weights < p.least, 0);
   const auto y = at::cat({slopes, column}, -1);
   const auto &queries = p.queries.features, &keys = p.keys.features;
   const auto [dq, by_queries] = p.queries.backward(p.product(y, p.v, keys), how);

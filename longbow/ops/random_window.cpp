@@ -77,19 +77,22 @@ constexpr auto kOnce = "random_window has no second derivative";
 
 struct Gradient : Differentiable {
   explicit Gradient(const RandomWindow& options) : how(options) {}
-  const RandomWindow how;
+  RandomWindow how;  // without tensors that are saved
 
   TensorVector forward(const TensorVector& inputs) override {
     const at::AutoDispatchBelowADInplaceOrView below;
     const auto [out, kept] = call(inputs[0], inputs[1], inputs[2], how);
-    save({inputs[0], inputs[1], inputs[2], kept});
+    save({inputs[0], inputs[1], inputs[2], kept, how.omega, how.keep});
+    how.omega = how.keep = Tensor();
     no_gradient_of({kept});
     return {out, kept};
   }
   TensorVector backward(const TensorVector& gradients) override {
     TORCH_CHECK(!at::GradMode::is_enabled(), kOnce);
     const auto past = saved();
-    const auto [dq, dk, dv] = call_backward(gradients[0], past[0], past[1], past[2], how, past[3]);
+    auto all = how;
+    all.omega = past[4], all.keep = past[5];
+    const auto [dq, dk, dv] = call_backward(gradients[0], past[0], past[1], past[2], all, past[3]);
     return {dq, dk, dv};
   }
 };

@@ -131,6 +131,11 @@ Tensor rows_product(at::TensorList x, const Tensor& b, Factor factor, const Tens
   const bool transposed = factor == Factor::transposed;
   TORCH_CHECK(has_rows_kernel(x, b, factor), "rows_product: x is ", sizes_of(x), " and b ",
               b.sizes());
+  const int64_t columns = b.size(transposed ? 0 : 1);
+  TORCH_CHECK(!bias.defined() ||
+                  (bias.scalar_type() == at::kFloat && bias.dim() == 1 && bias.size(0) == columns),
+              "rows_product: bias is ", bias.scalar_type(), " ", bias.sizes(), " for ", columns,
+              " columns");
   const at::AutoDispatchBelowADInplaceOrView below;
   return op.call(x, b, transposed, bias.defined() ? std::optional(bias) : std::nullopt);
 }

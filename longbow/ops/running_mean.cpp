@@ -91,19 +91,21 @@ ThreeGradients call_backward(const Tensor& gradient, const Tensor& gate, const T
 
 struct Gradient : Differentiable {
   explicit Gradient(const Optional& kept) : keep(kept) {}
-  const Optional keep;
+  Optional keep;  // until the forward pass has it
 
   TensorVector forward(const TensorVector& inputs) override {
     const at::AutoDispatchBelowADInplaceOrView below;
     const auto [out, sums] = call(inputs[0], inputs[1], inputs[2], keep);
-    save({inputs[0], inputs[1], inputs[2], sums});
+    save({inputs[0], inputs[1], inputs[2], sums, keep.value_or(Tensor())});
+    keep.reset();
     no_gradient_of({sums});
     return {out, sums};
   }
   TensorVector backward(const TensorVector& gradients) override {
     const auto kept = saved();
+    const auto real = kept[4].defined() ? Optional(kept[4]) : Optional();
     const auto [dgate, dk, dv] =
-        call_backward(gradients[0], kept[0], kept[1], kept[2], keep, kept[3]);
+        call_backward(gradients[0], kept[0], kept[1], kept[2], real, kept[3]);
     return {dgate, dk, dv};
   }
 };

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <torch/library.h>
 
+#include <utility>
+
 #include "longbow/ops/differentiable.h"
 #include "longbow/ops/gradient.h"
 #include "longbow/ops/running_weights_formula.h"
@@ -47,17 +49,19 @@ Tensor call_backward(const Tensor& dweights, const Tensor& dagain, const Tensor&
 
 struct Gradient : Differentiable {
   Gradient(const Maybe& kept, double most) : keep(kept), clip(most) {}
-  const Maybe keep;
+  Maybe keep;  // until the forward pass has it
   const double clip;
 
   TensorVector forward(const TensorVector& inputs) override {
-    save(inputs);
+    save({inputs[0], keep.value_or(Tensor())});
     const at::AutoDispatchBelowADInplaceOrView below;
-    const auto [weights, sums] = call(inputs[0], keep, clip);
+    const auto [weights, sums] = call(inputs[0], std::exchange(keep, {}), clip);
     return {weights, weights.alias(), sums};
   }
   TensorVector backward(const TensorVector& gradients) override {
-    return {call_backward(gradients[0], gradients[1], gradients[2], saved()[0], keep, clip)};
+    const auto kept = saved();
+    const auto real = kept[1].defined() ? Maybe(kept[1]) : Maybe();
+    return {call_backward(gradients[0], gradients[1], gradients[2], kept[0], real, clip)};
   }
 };
 

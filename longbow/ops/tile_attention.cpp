@@ -231,7 +231,7 @@ Three backward_on_cpu(const Tensor& dout, const Tensor& q, const Tensor& k, cons
 struct Gradient : Differentiable {
   Gradient(PackedRule which, TileWeights kind)
       : rule(std::move(which)), weights(static_cast<int64_t>(kind)) {}
-  const PackedRule rule;
+  PackedRule rule;  // its tensors until the forward pass has them
   const int64_t weights;
 
   TensorVector forward(const TensorVector& inputs) override {
@@ -241,7 +241,7 @@ struct Gradient : Differentiable {
     const auto &q = inputs[0], &k = inputs[1], &v = inputs[2];
     const at::AutoDispatchBelowADInplaceOrView below;
     const auto [out, log_sum] = op.call(q, k, v, rule.tensors, rule.numbers, rule.factors, weights);
-    save({q, k, v, out, log_sum});
+    save(rule.moved_behind({q, k, v, out, log_sum}));
     return {out};
   }
   TensorVector backward(const TensorVector& gradients) override {
@@ -253,7 +253,7 @@ struct Gradient : Differentiable {
                 "naive of softmax and rela has");
     const auto kept = saved();
     const auto [dq, dk, dv] = op.call(gradients[0], kept[0], kept[1], kept[2], kept[3], kept[4],
-                                      rule.tensors, rule.numbers, rule.factors, weights);
+                                      rule_tensors(kept, 5), rule.numbers, rule.factors, weights);
     return {dq, dk, dv};
   }
 };
@@ -277,6 +277,13 @@ TORCH_LIBRARY_IMPL(longbow, CPU, m) {
 
 Tensor attend_tiles(const Tensor& q, const Tensor& k, const Tensor& v, const BlockRule& rule,
                     TileWeights weights) {
+  TORCH_CHECK(q.dim() == 4 && k.dim() == 4 && v.dim() == 4 && q.size(3) == k.size(3) &&
+                  k.size(2) == v.size(2) && has_tile_kernel(q, k, v),
+              "attend_tiles: q is ", q.sizes(), ", k ", k.sizes(), ", v ", v.sizes(), " on ",
+              q.device());
+  check_block_rule("attend_tiles", q, k, rule);
+  TORCH_CHECK(rule.visibility.memory.tokens == 0, "attend_tiles: a memory of ",
+              rule.visibility.memory.tokens, " tokens, but the kernels know none");
   // The backward pass wants it as it was before it is rounded.
   return applied<Gradient>({q, k, v}, packed(rule), weights)[0].to(v.scalar_type());
 }

@@ -48,6 +48,14 @@ TEST(BlockProduct, NamesWhatDoesNotFit) {
               block_product(x, at::zeros({1, 1, 4, 2}), x, pairs, {});
             }).find("block_product: q is [1, 1, 4, 3], k [1, 1, 4, 2], v [1, 1, 4, 3] on cpu"),
             std::string::npos);
+  EXPECT_EQ(error_of([&] {
+              block_product(x, x, x, {0, 4, pairs.columns}, {});
+            }),
+            "block_product: blocks of 0 queries and 4 keys");
+  EXPECT_EQ(error_of([&] {
+              block_product(x, x, x, pairs, {.keep = at::ones({1, 1, 3}, at::kBool)});
+            }),
+            "block_product: keep is Bool [1, 1, 3], not Bool [.., .., 4]");
 }
 
 }  // namespace

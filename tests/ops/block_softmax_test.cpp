@@ -289,6 +289,23 @@ TEST(BlockSoftmax, DropsWeights) {
                      tolerance(at::kDouble));
 }
 
+TEST(BlockSoftmax, WhatChangedBeforeTheBackwardPassIsAnError) {
+  const auto q = random_normal({2, 1, 6, 3}, 1).requires_grad_();
+  const auto key = at::tensor({3, 4}, at::kLong);
+  const auto keep = at::ones({2, 1, 6}, at::kBool);
+  const BlockPairs pairs = {3, 3, at::tensor({0, 1}, at::kLong).view({1, 1, 2, 1})};
+  for (const bool mask : {false, true}) {
+    const auto out = block_softmax(q, q, q, pairs, {.keep = keep}, {}, {key, 77, 0.3}).out;
+    if (mask)
+      keep.select(2, 1).fill_(false);
+    else
+      key.select(0, 1).fill_(4);
+    EXPECT_NE(error_of([&] { out.sum().backward(); }).find("modified by an inplace operation"),
+              std::string::npos)
+        << mask;
+  }
+}
+
 TEST(BlockSoftmax, TakesNoHeads) {
   const auto x = at::zeros({2, 0, 6, 2});
   const auto got = block_softmax(x, x, x, {3, 3, at::zeros({1, 1, 2, 1}, at::kLong)});
@@ -345,6 +362,29 @@ TEST(BlockSoftmax, NamesWhatDoesNotFit) {
               block_softmax(x, x, x, {3, 3, columns}, {}, {}, {}, {}, -0.5);
             }).find("block_softmax: scale is -0.5, not above 0"),
             std::string::npos);
+}
+
+// What kernels read by address.
+TEST(BlockSoftmax, NamesARuleThatDoesNotFit) {
+  const auto x = at::zeros({4, 3, 6, 2});
+  const auto columns = at::zeros({1, 1, 2, 1}, at::kLong), groups = at::zeros({1, 1, 6}, at::kLong);
+  const auto error = [&](const Tensor& listed, const Visibility& seen, const Tensor& bias = {}) {
+    return error_of([&] { block_softmax(x, x, x, {3, 3, listed}, seen, bias); });
+  };
+  EXPECT_EQ(error(columns, {.key_bias = at::zeros({1, 1, 5})}),
+            "block_softmax: key_bias is Float [1, 1, 5], not Float [.., .., 6]");
+  EXPECT_EQ(error(columns, {.query_groups = groups}),
+            "block_softmax: query_groups without key_groups");
+  EXPECT_EQ(error(columns, {.key_groups = groups}),
+            "block_softmax: key_groups without query_groups");
+  EXPECT_EQ(error(columns, {.keep = at::ones({2, 1, 6}, at::kBool)}),
+            "block_softmax: keep is [2, 1, 6], but q is [4, 3, 6, 2]");
+  EXPECT_EQ(error(columns, {.query_positions = groups.expand({1, 2, 6})}),
+            "block_softmax: query_positions is [1, 2, 6], but q is [4, 3, 6, 2]");
+  EXPECT_EQ(error(columns.expand({1, 2, 2, 1}), {}),
+            "block_softmax: columns is [1, 2, 2, 1], but q is [4, 3, 6, 2]");
+  EXPECT_EQ(error(columns, {}, at::zeros({2, 1, 2, 3, 3})),
+            "block_softmax: bias is [2, 1, 2, 3, 3], but q is [4, 3, 6, 2]");
 }
 
 }  // namespace

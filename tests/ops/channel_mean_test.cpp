@@ -37,6 +37,15 @@ Tensor weighed(const Tensor& k, const Tensor& v, const Tensor& keep) {
   return mean;
 }
 
+TEST(ChannelMean, AMaskThatChangedBeforeTheBackwardPassIsAnError) {
+  const auto k = random_normal({2, 5, 6}, 1).requires_grad_();
+  const auto keep = at::ones({2, 5}, at::kBool);
+  const auto out = channel_mean(k, k, keep);
+  keep.logical_not_();
+  EXPECT_NE(error_of([&] { out.sum().backward(); }).find("modified by an inplace operation"),
+            std::string::npos);
+}
+
 TEST(ChannelMean, IsItsDefinition) {
   for (const int64_t group : {1, 2, 6})
     for (const auto& keep : {Tensor(), holes()}) {

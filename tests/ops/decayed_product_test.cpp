@@ -50,6 +50,31 @@ TEST(DecayedProduct, BeginsWithNothingWhereThereAreNoSums) {
                      tolerance(at::kDouble));
 }
 
+// As one learned state for all of them has it, also in a type of its own.
+TEST(DecayedProduct, FirstSumsMayBeSharedByHeadsAndSequences) {
+  for (const auto fading : {Fading::rows, Fading::columns})
+    for (const auto& sizes : {std::vector<int64_t>{1, 1, 4, 4}, {2, 1, 4, 4}, {3, 4, 4}, {4, 4}}) {
+      const auto state = random_normal(sizes, 6);
+      const auto slopes = [&](bool shared) {
+        auto a = arguments(70, 4, 4, 4);
+        const auto leaf = state.clone().requires_grad_();
+        a.sums = shared ? leaf : leaf.expand({2, 3, 4, 4}).contiguous();
+        const auto found = product(a, fading);
+        (found.out.square().sum() + found.sums.square().sum()).backward();
+        return std::vector<Tensor>{found.out.detach(), found.sums.detach(), leaf.grad()};
+      };
+      const auto got = slopes(true), want = slopes(false);
+      for (size_t i = 0; i < got.size(); ++i)
+        EXPECT_NEAR_TENSOR(got[i], want[i], tolerance(at::kDouble)) << i;
+    }
+  auto a = arguments(70, 4, 4, 4);
+  for (auto* t : {&a.x, &a.y, &a.z, &a.g}) *t = t->to(at::kFloat);
+  a.sums = a.sums.to(at::kBFloat16);
+  auto wide = a;
+  wide.sums = a.sums.to(at::kFloat);
+  EXPECT_TRUE(product(a, Fading::rows).out.equal(product(wide, Fading::rows).out));
+}
+
 // Far beyond what exp(-G) could take, and in float32: what follows a decay of nothing is as exact
 // as without it.
 TEST(DecayedProduct, ForgetsEverythingExactly) {
@@ -235,6 +260,10 @@ TEST(DecayedProduct, RefusesOtherShapes) {
   auto a = arguments(7, 5, 4, 3);
   EXPECT_EQ(error_of([&] { (void)product(a, Fading::rows); }),
             "decayed_product: 5 sums fade, but log_decay is [2, 3, 7, 3]");
+  auto other = arguments(7, 5, 4, 4);
+  other.sums = at::zeros({2, 3, 4, 5});
+  EXPECT_EQ(error_of([&] { (void)product(other, Fading::columns); }),
+            "decayed_product: sums are [2, 3, 4, 5], but x is [2, 3, 7, 5] and z [2, 3, 7, 4]");
   a.g = a.g.narrow(2, 0, 6);
   EXPECT_EQ(error_of([&] { (void)product(a, Fading::rows); }),
             "decayed_product: x is [2, 3, 7, 5] but z is [2, 3, 7, 4] and log_decay [2, 3, 6, 3]");

@@ -82,6 +82,36 @@ TEST(ExponentialFeatures, NameWhatDoesNotFit) {
         exponential_features(at::zeros({1, 2, 3, 4}), at::zeros({1, 5, 3}), 1, {}, Peak::token);
       }).find("exponential_features: x is [1, 2, 3, 4] Float on cpu, omega [1, 5, 3]"),
       std::string::npos);
+  const auto x = at::zeros({4, 2, 3, 4}), omega = at::zeros({1, 5, 4});
+  const auto error = [&](const Tensor& keep) {
+    return error_of([&] { exponential_features(x, omega, 1, keep, Peak::head); });
+  };
+  EXPECT_EQ(error(at::ones({4, 2}, at::kBool)),
+            "exponential_features: keep is Bool [4, 2], but x is [4, 2, 3, 4]");
+  EXPECT_EQ(error(at::ones({2, 3}, at::kBool)),
+            "exponential_features: keep is Bool [2, 3], but x is [4, 2, 3, 4]");
+  EXPECT_EQ(error(at::ones({3}, at::kBool)),
+            "exponential_features: keep is Bool [3], but x is [4, 2, 3, 4]");
+  EXPECT_EQ(error(at::ones({4, 3})),
+            "exponential_features: keep is Float [4, 3], but x is [4, 2, 3, 4]");
+}
+
+TEST(ExponentialFeatures, TakeNoTokens) {
+  for (const auto peak : {Peak::token, Peak::head}) {
+    const auto found =
+        exponential_features(at::zeros({2, 3, 0, 4}), at::zeros({1, 5, 4}), 1, {}, peak);
+    EXPECT_EQ(found.phi.sizes(), at::IntArrayRef({2, 3, 0, 5}));
+    EXPECT_EQ(found.peak.sizes(), at::IntArrayRef({2, 3, peak == Peak::head ? 1 : 0, 1}));
+  }
+}
+
+TEST(ExponentialFeatures, ProjectionsThatChangedBeforeTheBackwardPassAreAnError) {
+  const auto x = random_normal({1, 2, 9, 4}, 1).requires_grad_(),
+             omega = random_normal({1, 6, 4}, 2);
+  const auto phi = exponential_features(x, omega, 1, {}, Peak::token).phi;
+  omega.mul_(2);
+  EXPECT_NE(error_of([&] { phi.sum().backward(); }).find("modified by an inplace operation"),
+            std::string::npos);
 }
 
 }  // namespace

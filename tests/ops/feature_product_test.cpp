@@ -21,6 +21,16 @@ std::vector<FeatureProduct> ways(int64_t b, int64_t n, int64_t m) {
           {.keep = keep, .normalised = false}};
 }
 
+TEST(FeatureProduct, AMaskThatChangedBeforeTheBackwardPassIsAnError) {
+  const FeatureInputs in(2, 3, 5, 9, 6, 5);
+  const auto q = in.q.clone().requires_grad_();
+  const auto keep = at::ones({2, 9}, at::kBool);
+  const auto out = feature_product(q, in.k, in.v, {.keep = keep});
+  keep.logical_not_();
+  EXPECT_NE(error_of([&] { out.sum().backward(); }).find("modified by an inplace operation"),
+            std::string::npos);
+}
+
 TEST(FeatureProduct, IsItsDefinition) {
   for (const auto& [n, m, causal] :
        {std::tuple{1, 1, false}, {5, 9, false}, {12, 3, false}, {1, 1, true}, {70, 70, true}}) {

@@ -31,6 +31,15 @@ Tensor by_definition(const Tensor& x, const Tensor& keep, const Tensor& factors,
   return at::stack(all, 2);
 }
 
+TEST(LevelMeans, AMaskThatChangedBeforeTheBackwardPassIsAnError) {
+  const auto x = random_normal({2, 3, 4, 5}, 1).requires_grad_();
+  const auto keep = at::ones({2, 4}, at::kBool);
+  const auto out = level_means(x, keep, at::ones({1, 3}, at::kDouble), {2, 1});
+  keep.logical_not_();
+  EXPECT_NE(error_of([&] { out.sum().backward(); }).find("modified by an inplace operation"),
+            std::string::npos);
+}
+
 TEST(LevelMeans, AreThoseOfTheirTokens) {
   for (const int64_t n : {1, 2, 7, 16})
     for (const bool padded : {false, true}) {

@@ -45,6 +45,16 @@ SoftmaxPart by_pairs(const OrderProblem& p, const Tensor& q, const Tensor& k, co
   return {p.itself ? at::where(sum.isneginf(), v, out) : out, sum};
 }
 
+TEST(OrderSoftmax, AMaskThatChangedBeforeTheBackwardPassIsAnError) {
+  const OrderProblem p = {.padded = true};
+  const auto q = p.q().requires_grad_();
+  const auto rule = p.rule();
+  const auto out = order_softmax(q, p.k(), p.v(), p.standing(), rule, p.itself).out;
+  rule.visibility.keep.logical_not_();
+  EXPECT_NE(error_of([&] { out.sum().backward(); }).find("modified by an inplace operation"),
+            std::string::npos);
+}
+
 TEST(OrderSoftmax, CountsAPairAsOftenAsTheOrdersShowIt) {
   for (const auto& p : kProblems) {
     SCOPED_TRACE(c10::str(&p - kProblems.data()));

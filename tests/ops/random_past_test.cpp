@@ -35,6 +35,25 @@ TEST(RandomPast, WhatSeesNoKeyReadsZero) {
   EXPECT_TRUE(part.log_sum.narrow(2, 4, 5).isfinite().all().item<bool>());
 }
 
+// A run that diverges must be seen to: that is not to see no key.
+TEST(RandomPast, WhatIsNotANumberStaysSo) {
+  const RandomInputs in(1, 2, 9, 9, 8, 3, 9);
+  in.q[0][0][6][2] = NAN;
+  const auto part = random_past(in.q, in.k, in.v, in.way(kExponential), 4);
+  EXPECT_TRUE(part.out[0][0][6].isnan().all().item<bool>());
+  EXPECT_TRUE(part.log_sum[0][0][6].isnan().all().item<bool>());
+  EXPECT_EQ(part.log_sum.isnan().sum().item<int64_t>(), 1);
+}
+
+TEST(RandomPast, ProjectionsThatChangedBeforeTheBackwardPassAreAnError) {
+  const RandomInputs in(2, 3, 9, 9, 6, 5, 7);
+  const auto q = in.q.clone().requires_grad_();
+  const auto part = random_past(q, in.k, in.v, in.way(kExponential), 2);
+  in.omega.mul_(2);
+  EXPECT_NE(error_of([&] { part.out.sum().backward(); }).find("modified by an inplace operation"),
+            std::string::npos);
+}
+
 TEST(RandomPast, IsRegisteredForEveryDevice) {
   EXPECT_EQ(missing_kernels("random_past"), "");
   EXPECT_EQ(missing_kernels("random_past_backward"), "");

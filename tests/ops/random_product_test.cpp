@@ -70,6 +70,21 @@ TEST(RandomProduct, HasASecondDerivative) {
   }
 }
 
+TEST(RandomProduct, WhatChangedBeforeTheBackwardPassIsAnError) {
+  const RandomInputs in(2, 3, 5, 9, 6, 5, 7);
+  for (const auto map : {kExponential, kTrigonometric})
+    for (const bool mask : {false, true}) {
+      const auto q = in.q.clone().requires_grad_();
+      auto how = in.way(map, at::ones({2, 9}, at::kBool));
+      how.omega = how.omega.clone();
+      const auto out = random_product(q, in.k, in.v, how);
+      mask ? how.keep.logical_not_() : how.omega.mul_(2);
+      EXPECT_NE(error_of([&] { out.sum().backward(); }).find("modified by an inplace operation"),
+                std::string::npos)
+          << mask;
+    }
+}
+
 TEST(RandomProduct, IsRegisteredForEveryDevice) {
   EXPECT_EQ(missing_kernels("random_product"), "");
   EXPECT_EQ(missing_kernels("random_product_backward"), "");

@@ -35,6 +35,15 @@ TEST(RandomWindow, LargeExponentsCancel) {
     EXPECT_TRUE(t.isfinite().all().item<bool>());
 }
 
+TEST(RandomWindow, ProjectionsThatChangedBeforeTheBackwardPassAreAnError) {
+  const WindowInputs in(2, 3, 7, 6, 5, 7);
+  const auto q = in.q.clone().requires_grad_();
+  const auto out = random_window(q, in.k, in.v, in.way(false, 1, 1));
+  in.omega.mul_(2);
+  EXPECT_NE(error_of([&] { out.sum().backward(); }).find("modified by an inplace operation"),
+            std::string::npos);
+}
+
 TEST(RandomWindow, IsRegisteredForEveryDevice) {
   EXPECT_EQ(missing_kernels("random_window"), "");
   EXPECT_EQ(missing_kernels("random_window_backward"), "");

@@ -1,6 +1,7 @@
 #include "longbow/ops/rows_product.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include <tuple>
@@ -62,6 +63,14 @@ TEST(RowsProduct, RowsAreIndependent) {
   const auto whole = rows_product(x, b, Factor::plain);
   EXPECT_TRUE(
       at::equal(rows_product(x.narrow(0, 13, 100), b, Factor::plain), whole.narrow(0, 13, 100)));
+  const int threads = at::get_num_threads();
+  const auto on_threads = [&](int count) {
+    at::set_num_threads(count);
+    return rows_product(x, b, Factor::plain);
+  };
+  const auto alone = on_threads(1), together = on_threads(4);
+  at::set_num_threads(threads);
+  EXPECT_TRUE(at::equal(alone, together));
 }
 
 TEST(RowsProduct, LeavesOtherShapesToLibTorch) {
@@ -75,6 +84,18 @@ TEST(RowsProduct, LeavesOtherShapesToLibTorch) {
               rows_product(x, at::zeros({9, 32}), Factor::plain);
             }).find("rows_product: x is [100, 8] and b [9, 32]"),
             std::string::npos);
+}
+
+TEST(RowsProduct, NamesABiasThatDoesNotFit) {
+  const auto x = at::zeros({100, 8}), b = at::zeros({8, 32});
+  EXPECT_EQ(error_of([&] { rows_product(x, b, Factor::plain, at::zeros({31})); }),
+            "rows_product: bias is Float [31] for 32 columns");
+  EXPECT_EQ(error_of([&] {
+              rows_product(x, b, Factor::plain, at::zeros({1, 32}));
+            }),
+            "rows_product: bias is Float [1, 32] for 32 columns");
+  EXPECT_EQ(error_of([&] { rows_product(x, b, Factor::plain, at::zeros({32}, at::kDouble)); }),
+            "rows_product: bias is Double [32] for 32 columns");
 }
 
 TEST(ColumnsProduct, IsTheTransposedProductWithTheSums) {

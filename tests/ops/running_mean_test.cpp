@@ -37,6 +37,15 @@ TEST(RunningMean, IsItsDefinition) {
     }
 }
 
+TEST(RunningMean, AMaskThatChangedBeforeTheBackwardPassIsAnError) {
+  const Inputs in(2, 5, 3);
+  const auto keep = at::ones({2, 5}, at::kBool);
+  const auto out = running_mean(in.gate, in.k, in.v, keep);
+  keep.logical_not_();
+  EXPECT_NE(error_of([&] { out.sum().backward(); }).find("modified by an inplace operation"),
+            std::string::npos);
+}
+
 TEST(RunningMean, AnEmptySequenceStaysEmpty) {
   const Inputs in(2, 0, 3);
   const auto y = running_mean(in.gate, in.k, in.v);

@@ -34,6 +34,15 @@ TEST(RunningWeights, HaveASecondDerivative) {
                      (Tolerance{1e-9, 1e-9}));
 }
 
+TEST(RunningWeights, AMaskThatChangedBeforeTheBackwardPassIsAnError) {
+  const auto logits = random_normal({2, 5, 3}, 1).requires_grad_();
+  const auto keep = at::ones({2, 5}, at::kBool);
+  const auto out = running_weights(logits, keep, 1.5).weights;
+  keep.logical_not_();
+  EXPECT_NE(error_of([&] { out.sum().backward(); }).find("modified by an inplace operation"),
+            std::string::npos);
+}
+
 TEST(RunningWeights, AreAnOperatorOfEveryKind) {
   EXPECT_EQ(missing_kernels("running_weights"), "");
   EXPECT_EQ(missing_kernels("running_weights_backward"), "");

@@ -253,5 +253,57 @@ TEST(TileAttention, WhatIsNotANumberStaysSo) {
   }
 }
 
+TEST(TileAttention, AKeyThatChangedBeforeTheBackwardPassIsAnError) {
+  const auto q = random_normal({1, 2, 20, 8}, 1).requires_grad_();
+  const auto key = at::tensor({3, 4}, at::kLong);
+  const BlockRule rule = {.pairs = one_block(20, 20), .visibility = {}, .dropped = {key, 77, 0.3}};
+  const auto out = attend_tiles(q, q, q, rule, TileWeights::relu);
+  key.select(0, 1).fill_(4);
+  EXPECT_NE(error_of([&] { out.sum().backward(); }).find("modified by an inplace operation"),
+            std::string::npos);
+}
+
+TEST(TileAttention, NamesWhatDoesNotFit) {
+  const auto x = at::zeros({2, 3, 20, 8});
+  const auto error = [&](const Tensor& k, const Visibility& seen) {
+    const BlockRule rule = {.pairs = one_block(20, 20), .visibility = seen, .dropped = {}};
+    return error_of([&] { (void)attend_tiles(x, k, k, rule, TileWeights::score); });
+  };
+  EXPECT_EQ(error(x.narrow(3, 0, 7), {}),
+            "attend_tiles: q is [2, 3, 20, 8], k [2, 3, 20, 7], v [2, 3, 20, 7] on cpu");
+  EXPECT_EQ(error(x, {.keep = at::ones({2, 1, 19}, at::kBool)}),
+            "attend_tiles: keep is Bool [2, 1, 19], not Bool [.., .., 20]");
+  EXPECT_EQ(error(x, {.memory = {.tokens = 4}}),
+            "attend_tiles: a memory of 4 tokens, but the kernels know none");
+}
+
+// Nor may the logarithm of a sum say that nothing was seen.
+TEST(TileAttention, TheLogarithmOfWhatIsNotANumberStaysSo) {
+  const BlockRule rule = {.pairs = one_block(70, 90)};
+  for (const auto type : {at::kDouble, at::kFloat, at::kBFloat16}) {
+    const auto made = [&](int64_t tokens, uint64_t seed) {
+      return random_normal({1, 1, tokens, 8}, seed).to(type);
+    };
+    const auto q = made(70, 1), k = made(90, 2), v = made(90, 3), dout = made(70, 4);
+    const auto bad = q.clone();
+    bad[0][0][66][3] = NAN;
+    const auto [row, one] = tile_attention(bad, k, v, {}, rule, TileWeights::softmax);
+    EXPECT_TRUE(one[0][0][66].isnan().item<bool>());
+    EXPECT_EQ(one.isnan().sum().item<int64_t>(), 1);
+    k[0][0][5][3] = NAN;
+    const auto [out, sums] = tile_attention(q, k, v, {}, rule, TileWeights::softmax);
+    EXPECT_TRUE(sums.isnan().all().item<bool>());
+    const auto [want, want_sums] = block_softmax_formula(q, k, v, {}, rule);
+    EXPECT_TRUE(want_sums.isnan().all().item<bool>());
+    const auto [dq, dk, dv, none] = tile_attention_backward(
+        {q, k, v, {}, out, sums, dout, {}, false}, rule, TileWeights::softmax);
+    const auto [wq, wk, wv, also_none] =
+        block_softmax_formula_backward({q, k, v, {}, want, want_sums, dout, {}, false}, rule);
+    EXPECT_TRUE(at::equal(dq.isnan(), wq.isnan()));
+    EXPECT_TRUE(at::equal(dk.isnan(), wk.isnan()));
+    EXPECT_TRUE(at::equal(dv.isnan(), wv.isnan()));
+  }
+}
+
 }  // namespace
 }  // namespace longbow

@@ -157,8 +157,9 @@ struct Forward {
       const T factor = !softmax ? T(1) : shares > 0 ? 1 / shares : T(0);
       T* const out = task.out.data + (tile.first + i) * task.out.row;
       for (int64_t c = 0; c < task.value_width; ++c) out[c] = factor * sums[i * wide + c];
+      // Only a query that saw nothing has no sum: what is not a number stays so.
       if (task.log_sum)
-        task.log_sum[tile.first + i] = total > 0 ? totals.top[i] + std::log(total) : -kInfinity<T>;
+        task.log_sum[tile.first + i] = total == 0 ? -kInfinity<T> : totals.top[i] + std::log(total);
     }
   }
 };
