@@ -61,6 +61,20 @@ TEST(Batch, HoldsPairsSegmentsAndValues) {
   EXPECT_EQ(batch.real_tokens, 9);
 }
 
+TEST(Batch, HoldsReferencesInTheOrderOfItsSamples) {
+  const SampleList list({{.tokens = {1, 2, 3}, .reference = "Eins"},
+                         {.tokens = {2}, .reference = ""},
+                         {.tokens = {3}, .reference = "Drei vier"}},
+                        false);
+  const auto batch = collate(list, {.indices = {2, 1, 0}, .padded_length = 3});
+  EXPECT_EQ(batch.references, (std::vector<std::string>{"Drei vier", "", "Eins"}));
+  EXPECT_EQ(batch.to(at::kCPU).references, batch.references);
+  const SampleList bare({{.tokens = {1}}}, false);
+  EXPECT_TRUE(collate(bare, {.indices = {0}, .padded_length = 1}).references.empty());
+  EXPECT_THROW(SampleList({{.tokens = {1}, .reference = "Eins"}, {.tokens = {2}}}, false),
+               std::invalid_argument);
+}
+
 struct Wrong final : Dataset {
   int64_t size() const override { return 1; }
   int64_t length(int64_t) const override { return 2; }

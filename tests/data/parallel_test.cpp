@@ -56,6 +56,29 @@ TEST_F(ParallelData, ATargetThatMakesRoomForItsEndIsCut) {
   EXPECT_EQ(cut("4").truncated, 0);
 }
 
+TEST_F(ParallelData, SplitsThatAreScoredKeepTheirTargetsAsTheyWereWritten) {
+  file("t.en", "one two three\nfour\n");
+  file("t.de", "Eins  zwei, DREI!\nVier\n");
+  const auto splits = load(
+      "{name: parallel, max_tokens: 3, tokenizer: {train: wordpiece, min_frequency: 1}, "
+      "parallel: {train: t, valid: t, test: t}}");
+  EXPECT_EQ(splits.train->get(0).reference, std::nullopt);
+  for (const auto& split : {splits.valid, splits.test}) {
+    EXPECT_EQ(split->get(0).second.size(), 3u) << "it is cut, its reference is not";
+    EXPECT_EQ(split->get(0).reference, "Eins  zwei, DREI!");
+    EXPECT_EQ(split->get(1).reference, "Vier");
+    EXPECT_EQ(split->checksum(), splits.train->checksum()) << "the samples are the same";
+  }
+}
+
+TEST_F(ParallelData, TheReferenceOfASwappedPairIsItsTarget) {
+  file("t.csv", "en,de\nOne,Eins\n");
+  const auto splits = load(
+      "{name: parallel, tokenizer: {train: words}, "
+      "parallel: {train: t.csv, valid: t.csv, test: t.csv, swap: true}}");
+  EXPECT_EQ(splits.test->get(0).reference, "One");
+}
+
 TEST_F(ParallelData, AFolderBesideTheFilesIsLeftAlone) {
   make_folder(in("t"));
   file("t.en", "one\ntwo\n");

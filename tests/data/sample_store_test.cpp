@@ -52,8 +52,41 @@ TEST(SampleStore, GivesBackWhatWasWritten) {
   EXPECT_EQ(data->checksum(), SampleList(samples, false).checksum());
 }
 
+TEST(SampleStore, KeepsReferencesByteForByte) {
+  const std::vector<std::string> references = {"Ein Haus.", "", std::string("\0 \n\t", 4),
+                                               "ÄÖ 한국어", "x"};
+  std::vector<Sample> samples;
+  for (const auto& reference : references)
+    samples.push_back({.tokens = {3}, .second = {4, 5}, .reference = reference});
+  const auto folder = folder_for("references");
+  write(folder, {.targets = 0, .has_second = true, .has_reference = true}, samples);
+  const auto data = open_samples(folder);
+  ASSERT_EQ(data->size(), std::ssize(references));
+  for (size_t i = 0; i < references.size(); ++i)
+    EXPECT_EQ(data->get(static_cast<int64_t>(i)).reference, references[i]);
+  for (auto& sample : samples) sample.reference.reset();
+  EXPECT_EQ(data->checksum(), SampleList(samples, false).checksum());
+  const auto bare = folder_for("bare");
+  write(bare, {.targets = 0, .has_second = true}, samples);
+  EXPECT_EQ(open_samples(bare)->get(0).reference, std::nullopt);
+}
+
+TEST(SampleStore, AChangedReferenceIsNamed) {
+  const auto folder = folder_for("changed_reference");
+  write(folder, {.targets = 0, .has_reference = true}, {{.tokens = {5}, .reference = "Haus"}});
+  write_file(folder + "/references", "haus");
+  EXPECT_EQ(failure([&] { (void)open_samples(folder); }),
+            folder +
+                "/references: not what was written; remove this entry of the cache: it is made "
+                "again");
+}
+
 TEST(SampleStore, RefusesASampleOfAnotherKind) {
+  SampleWriter with(folder_for("kind_reference"), {.targets = 0, .has_reference = true});
+  EXPECT_THROW(with.add({.tokens = {1}}), std::invalid_argument);
   SampleWriter writer(folder_for("kind"), {.targets = 1});
+  EXPECT_THROW(writer.add({.tokens = {1}, .targets = {1}, .reference = "one"}),
+               std::invalid_argument);
   EXPECT_THROW(writer.add({.tokens = {1}}), std::invalid_argument);
   EXPECT_THROW(writer.add({.tokens = {1}, .targets = {1}, .second = {1}}), std::invalid_argument);
 }

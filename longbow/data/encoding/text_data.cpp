@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kVersion = 2;  // of what is made of a record
+constexpr int64_t kVersion = 3;  // of what is made of a record
 constexpr const char* kSplits[] = {"train", "valid", "test"};
 constexpr const char *kTokenizer = "tokenizer.json", *kTargetTokenizer = "target_tokenizer.json";
 // Records that are encoded together: so many of them, or so many bytes of text.
@@ -168,7 +168,10 @@ class CachedCorpus {
 
   void encode(const TextCorpus::Read& read, const RecordEncoder& encoder, const std::string& split,
               const std::string& folder, CacheCard& card) const {
-    SampleWriter writer(folder, encoder.kind());
+    auto kind = encoder.kind();
+    // Training compares nothing with texts, so that its split needs none.
+    kind.has_reference = corpus_.role == TextRole::translation && split != kSplits[0];
+    SampleWriter writer(folder, kind);
     Work work("encoding " + split, 0);
     int64_t records = 0;
     const auto put = [&](std::vector<Encoded> samples) {
@@ -182,7 +185,7 @@ class CachedCorpus {
     std::vector<corpus::Record> waiting;
     size_t bytes = 0;  // of the texts that wait
     const auto flush = [&] {
-      put(encode_all(encoder, std::exchange(waiting, {})));
+      put(encode_all(encoder, std::exchange(waiting, {}), kind.has_reference));
       bytes = 0;
     };
     read([&](corpus::Record&& record) {
@@ -200,11 +203,13 @@ class CachedCorpus {
   };
   // On all cores.
   static std::vector<Encoded> encode_all(const RecordEncoder& encoder,
-                                         const std::vector<corpus::Record>& records) {
+                                         const std::vector<corpus::Record>& records,
+                                         bool with_references) {
     std::vector<Encoded> all(records.size());
     on_all_cores(std::ssize(records), [&](int64_t number) {
       const auto i = static_cast<size_t>(number);
-      all[i].sample = encoder.sample(records[i], all[i].cut);
+      auto& sample = all[i].sample = encoder.sample(records[i], all[i].cut);
+      if (sample && with_references) sample->reference = records[i].texts.at(1);
     });
     return all;
   }

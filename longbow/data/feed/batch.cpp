@@ -76,6 +76,7 @@ Batch collate(const Dataset& dataset, const Plan& plan) {
     batch.padded = batch.padded || static_cast<int64_t>(sample.tokens.size()) < padded;
     if (batch.segments.defined()) fill<int64_t>(batch.segments, row, sample.segments);
     if (batch.values.defined()) fill<float>(batch.values, row, sample.values);
+    if (sample.reference) batch.references.push_back(*sample.reference);
     if (!batch.second.defined()) continue;
     check_length(sample.second.size(), padded);
     batch.padded = batch.padded || static_cast<int64_t>(sample.second.size()) < padded;

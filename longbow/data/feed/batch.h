@@ -2,6 +2,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "longbow/data/feed/sampler.h"
 #include "longbow/data/samples/dataset.h"
@@ -17,6 +19,7 @@ struct Batch {
   at::Tensor second_lengths = {};  // [B] int64
   at::Tensor segments = {};        // [B, N] int64
   at::Tensor values = {};          // [B, K] float32
+  std::vector<std::string> references = {};  // of every sample, or none
   int64_t samples = 0, real_tokens = 0;
   bool padded = true;          // false: every row of `tokens` is full, and no mask is needed
   SamplerPosition after = {};  // seek here to continue behind this batch

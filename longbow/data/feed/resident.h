@@ -11,7 +11,8 @@ int64_t resident_bytes(const Dataset& dataset);
 class ResidentData {
  public:
   ResidentData(const Dataset& dataset, at::Device device);
-  Batch batch(const Plan& plan) const;  // what collate gives, without waiting for the device
+  // What collate gives, without references, and without waiting for the device.
+  Batch batch(const Plan& plan) const;
 
  private:
   // Rows of different lengths, one after the other.

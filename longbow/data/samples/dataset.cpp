@@ -92,6 +92,7 @@ SampleList::SampleList(std::vector<Sample> samples, bool per_token)
     const bool alike = sample.second.empty() == first.second.empty() &&
                        sample.segments.empty() == first.segments.empty() &&
                        sample.values.size() == first.values.size() &&
+                       sample.reference.has_value() == first.reference.has_value() &&
                        (per_token || sample.targets.size() == first.targets.size());
     if (!alike) throw std::invalid_argument("samples of a list are not alike");
   }

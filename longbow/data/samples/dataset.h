@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,6 +18,8 @@ struct Sample {
   std::vector<int32_t> second = {};    // tokens of the other sequence of a pair or a translation
   std::vector<int32_t> segments = {};  // of each token; empty = all 0
   std::vector<float> values = {};      // what a regression is to find
+  // What a written text is compared with, as it was before any of it became tokens.
+  std::optional<std::string> reference = {};
 };
 
 // Samples by index. Reads are safe from several threads at once.
@@ -33,7 +36,8 @@ struct Dataset {
   virtual bool has_segments() const { return false; }  // tokens have segments
   // Samples are one running text: each begins with the last token of the one before it.
   virtual bool running() const { return false; }
-  std::string checksum() const;  // of all samples, the same everywhere
+  // Of the numbers of all samples, the same everywhere.
+  std::string checksum() const;
 };
 
 class TextCodec;

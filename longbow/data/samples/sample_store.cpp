@@ -18,14 +18,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kVersion = 2;
-constexpr const char* kLists[] = {"tokens",      "token_ends", "second",
-                                  "second_ends", "targets",    "values"};
+constexpr int64_t kVersion = 3;
+constexpr const char* kLists[] = {"tokens",  "token_ends", "second",     "second_ends",
+                                  "targets", "values",     "references", "reference_ends"};
 
 // samples.json
 struct StoreCard {
   int64_t version = kVersion, samples = 0, targets = 0, values = 0;
-  bool has_second = false;
+  bool has_second = false, has_reference = false;
   Node checksums = Node::map();
 };
 template <class V>
@@ -35,6 +35,7 @@ void fields(V& v, StoreCard& c) {
   v("targets", c.targets, "of a sample", range(0, 1e6));
   v("values", c.values, "of a sample", range(0, 1e6));
   v("has_second", c.has_second, "whether samples are pairs");
+  v("has_reference", c.has_reference, "whether samples keep a text as it was");
   v("checksums", c.checksums, "SHA-256 of each list");
 }
 
@@ -53,6 +54,8 @@ class StoredSamples final : public Dataset {
     const bool fits = ends(1).size() == samples && check_ends(ends(1), tokens().size()) &&
                       (!card_.has_second ||
                        (ends(3).size() == samples && check_ends(ends(3), second().size()))) &&
+                      (!card_.has_reference ||
+                       (ends(7).size() == samples && check_ends(ends(7), references().size()))) &&
                       targets_list().size() == samples * static_cast<size_t>(card_.targets) &&
                       values_list().size() == samples * static_cast<size_t>(card_.values);
     if (!fits) fail_stored(in(folder, "samples.json"), "its lists do not fit together");
@@ -70,6 +73,10 @@ class StoredSamples final : public Dataset {
     if (card_.has_second) assign(sample.second, part(second(), ends(3), i));
     assign(sample.targets, row(targets_list(), card_.targets, i));
     assign(sample.values, row(values_list(), card_.values, i));
+    if (card_.has_reference) {
+      const auto text = part(references(), ends(7), i);
+      sample.reference.emplace(text.begin(), text.end());
+    }
     return sample;
   }
   int64_t targets() const override { return card_.targets; }
@@ -95,9 +102,10 @@ class StoredSamples final : public Dataset {
   std::span<const int32_t> second() const { return lists_[2]->as<int32_t>(); }
   std::span<const int32_t> targets_list() const { return lists_[4]->as<int32_t>(); }
   std::span<const float> values_list() const { return lists_[5]->as<float>(); }
+  std::span<const char> references() const { return lists_[6]->as<char>(); }
 
-  static std::span<const int32_t> part(std::span<const int32_t> all, std::span<const int64_t> ends,
-                                       int64_t i) {
+  template <class T>
+  static std::span<const T> part(std::span<const T> all, std::span<const int64_t> ends, int64_t i) {
     const auto index = static_cast<size_t>(i);
     const auto from = index == 0 ? 0 : static_cast<size_t>(ends[index - 1]);
     return all.subspan(from, static_cast<size_t>(ends[index]) - from);
@@ -174,19 +182,22 @@ SampleWriter::SampleWriter(const std::string& folder, const SampleKind& kind)
   second_ends_ = opened(kLists[3]);
   targets_ = opened(kLists[4]);
   values_ = opened(kLists[5]);
+  references_ = opened(kLists[6]);
+  reference_ends_ = opened(kLists[7]);
 }
 
-template <class T>
-void SampleWriter::append(List& list, const std::vector<T>& values) {
+template <class Values>
+void SampleWriter::append(List& list, const Values& values) {
   list.file.write(reinterpret_cast<const char*>(values.data()),
-                  static_cast<std::streamsize>(values.size() * sizeof(T)));
+                  static_cast<std::streamsize>(values.size() * sizeof(*values.data())));
   if (!list.file) fail_at(list.path, "cannot be written", errno);
   list.count += std::ssize(values);
 }
 
 void SampleWriter::add(const Sample& sample) {
   if (std::ssize(sample.targets) != kind_.targets || std::ssize(sample.values) != kind_.values ||
-      !sample.segments.empty() || (!kind_.has_second && !sample.second.empty()))
+      !sample.segments.empty() || (!kind_.has_second && !sample.second.empty()) ||
+      sample.reference.has_value() != kind_.has_reference)
     throw std::invalid_argument("a sample of another kind than the store's");
   append(tokens_, sample.tokens);
   append(token_ends_, std::vector<int64_t>{tokens_.count});
@@ -196,6 +207,10 @@ void SampleWriter::add(const Sample& sample) {
   }
   append(targets_, sample.targets);
   append(values_, sample.values);
+  if (sample.reference) {
+    append(references_, *sample.reference);
+    append(reference_ends_, std::vector<int64_t>{references_.count});
+  }
   ++samples_;
 }
 
@@ -203,8 +218,10 @@ void SampleWriter::finish() {
   StoreCard card = {.samples = samples_,
                     .targets = kind_.targets,
                     .values = kind_.values,
-                    .has_second = kind_.has_second};
-  for (auto* list : {&tokens_, &token_ends_, &second_, &second_ends_, &targets_, &values_}) {
+                    .has_second = kind_.has_second,
+                    .has_reference = kind_.has_reference};
+  for (auto* list : {&tokens_, &token_ends_, &second_, &second_ends_, &targets_, &values_,
+                     &references_, &reference_ends_}) {
     list->file.close();
     if (!list->file) fail_at(list->path, "cannot be written", errno);
   }

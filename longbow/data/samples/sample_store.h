@@ -13,7 +13,7 @@ namespace longbow {
 // What the samples of a data set have.
 struct SampleKind {
   int64_t targets = 1, values = 0;  // of each sample
-  bool has_second = false;
+  bool has_second = false, has_reference = false;
 };
 
 class SampleWriter {
@@ -29,14 +29,14 @@ class SampleWriter {
     std::ofstream file;
     int64_t count = 0;
   };
-  template <class T>
-  void append(List& list, const std::vector<T>& values);
+  template <class Values>
+  void append(List& list, const Values& values);
   List opened(const char* name) const;
 
   std::string folder_;
   SampleKind kind_;
   int64_t samples_ = 0;
-  List tokens_, token_ends_, second_, second_ends_, targets_, values_;
+  List tokens_, token_ends_, second_, second_ends_, targets_, values_, references_, reference_ends_;
 };
 
 // Checks sizes and checksums: a UserError names the file that is not as it was written.

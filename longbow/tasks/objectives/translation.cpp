@@ -165,7 +165,10 @@ class Translation : public TaskOf<TranslationConfig, Seq2Seq> {
     metrics::BleuStatistics sum;
     for (int64_t i = 0; i < batch.samples; ++i) {
       const auto hypothesis = written(hypotheses[i], lengths[i].item<int64_t>(), symbols);
-      const auto reference = written(targets[i], target_lengths[i].item<int64_t>(), symbols);
+      // Tokens may have lost what a normalizer drops, and what is behind the last one.
+      const auto reference = batch.references.empty()
+                                 ? written(targets[i], target_lengths[i].item<int64_t>(), symbols)
+                                 : batch.references[static_cast<size_t>(i)];
       const std::string_view references[] = {reference};
       sum += metrics::bleu_statistics(hypothesis, references);
     }
