@@ -1,13 +1,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <string_view>
 
 #include "longbow/cli/columns.h"
 #include "longbow/cli/commands.h"
 #include "longbow/cli/reference.h"
 #include "longbow/cli/starter.h"
+#include "longbow/corpus/files/text_file.h"
 #include "longbow/data/readers/source.h"
 #include "longbow/tasks/task.h"
+#include "longbow/text/unicode/well_formed.h"
 
 namespace longbow::cli {
 namespace {
@@ -22,6 +27,10 @@ std::string flow(const Node& value) {
 // What a key means, and what it is when it is left out. The objective's own words come before those
 // that all models share.
 std::string comment_on(const std::string& key, const std::string& objective) {
+  if (key == "data.tokenizer") return "how texts become tokens";
+  if (key == "data.tokenizer.lowercase")
+    return "true, the default of wordpiece, also strips accents, which splits the syllables of "
+           "Hangul into letters";
   const FieldDoc* found = nullptr;
   for (const auto& section : config_sections()) {
     if (section.kind == "objective" && section.name != objective) continue;
@@ -53,6 +62,36 @@ const Objective& objective_of(const Starter& starter) {
                                                         : source.objective);
 }
 
+// The character at `at`, of which JSON may write the number instead, as \uAC00.
+char32_t character_at(std::string_view text, size_t& at) {
+  const auto code = unicode::next_character(text, at);
+  if (code != U'\\' || !text.substr(at).starts_with('u')) return code;
+  const auto digits = text.substr(at + 1, 4);
+  uint32_t number = 0;
+  const auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), number, 16);
+  return error == std::errc{} && end == digits.data() + 4 ? static_cast<char32_t>(number) : code;
+}
+
+// Whether a file begins with a text that has syllables of Hangul.
+bool has_hangul(const std::string& path) {
+  std::error_code unknown;
+  if (!std::filesystem::is_regular_file(path, unknown)) return false;
+  corpus::TextFile file(path, {.malformed = corpus::Malformed::replace});
+  const auto text = file.peek();
+  for (size_t at = 0; at < text.size();)
+    if (const auto code = character_at(text, at); code >= U'\uAC00' && code <= U'\uD7A3')
+      return true;
+  return false;
+}
+
+// Only wordpiece lowercases unless told otherwise.
+bool lowercases(const Node& data) {
+  const auto* tokenizer = data.find("tokenizer");
+  const auto* kind = tokenizer ? tokenizer->find("train") : nullptr;
+  return !kind || kind->text == "wordpiece";
+}
+
 // The starter of the data set with a file of one's own in place of that of the example.
 void set_file(Starter& starter, const std::string& file) {
   const auto& source = find_data_source(starter.config.find("task")->text);
@@ -62,6 +101,7 @@ void set_file(Starter& starter, const std::string& file) {
   auto& data = starter.config["data"];
   data[source.name] = Node::map();
   data = merged(data, source.data_for(file));
+  if (lowercases(data) && has_hangul(file)) data["tokenizer"]["lowercase"] = Node::boolean(false);
 }
 
 std::string config_of(const Starter& starter) {

@@ -2,11 +2,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <stdexcept>
+#include <string_view>
 
 #include "longbow/cli/asking.h"
 #include "longbow/cli/command_line.h"
@@ -107,8 +110,21 @@ int measure(const RunConfig& config, const TrainCommand& command) {
   return 0;
 }
 
+// What torchrun and its like set: each of their processes would train the same run.
+void check_processes() {
+  const auto* text = std::getenv("WORLD_SIZE");
+  const std::string_view given = text ? text : "";
+  int64_t processes = 0;
+  std::from_chars(given.data(), given.data() + given.size(), processes);
+  if (processes > 1)
+    throw UserError(fmt::format("WORLD_SIZE is {}, but a run is one process", processes),
+                    "start it once, without torchrun; `longbow arena --jobs` trains several runs "
+                    "side by side");
+}
+
 int run_train(const TrainCommand& given) {
   const InterruptionGuard guard;
+  check_processes();
   const auto command = of_run(given);
   show_work(parse_progress(command.progress));
   auto tree = load_config(command.config);

@@ -128,6 +128,35 @@ TEST(InitCommand, NamesAFileOfOnesOwn) {
             "train.en beside train.de");
 }
 
+TEST(InitCommand, KeepsTheSyllablesOfHangul) {
+  const Workspace here;
+  here.write("ko.csv", "text,label\n오늘은 맑음,good\n비가 옴,bad\n");
+  here.write("en.csv", "text,label\nsunny,good\nrain,bad\n");
+  here.write("ko.json", "{\"data\": [{\"title\": \"\ud55c\uad6d\"}]}");
+  here.write("escaped.json", R"({"data": [{"title": "\ud55c\uad6d"}]})");
+  here.write("path.json", R"({"data": [{"title": "C:\user \u00e9"}]})");
+  here.write("ko.txt", "오늘은 맑음\n");
+  here.write("p.en", "today\n");
+  here.write("p.ko", "오늘\n");
+  const auto tokenizer = [&](const std::string& set, const std::string& file) {
+    const auto config = parse_yaml(answered(here, {"init", set, file}), "init.yaml");
+    const auto* found = config.find("data")->find("tokenizer");
+    return found ? to_json(*found) : "none";
+  };
+  EXPECT_EQ(tokenizer("table", "ko.csv"), R"({"lowercase":false})");
+  EXPECT_EQ(tokenizer("table", "en.csv"), "none");
+  EXPECT_EQ(tokenizer("questions", "ko.json"), R"({"lowercase":false})");
+  EXPECT_EQ(tokenizer("questions", "escaped.json"), R"({"lowercase":false})");
+  EXPECT_EQ(tokenizer("questions", "path.json"), "none");
+  EXPECT_EQ(tokenizer("lines", "ko.txt"), R"({"train":"byte_bpe","vocabulary":4000})");
+  EXPECT_EQ(tokenizer("parallel", "p.ko"), R"({"train":"bpe","vocabulary":8000})");
+  const auto text = answered(here, {"init", "table", "ko.csv"});
+  EXPECT_NE(text.find("lowercase: false"), std::string::npos) << text;
+  EXPECT_NE(text.find("Hangul"), std::string::npos) << text;
+  here.write("ko.yaml", text);
+  (void)read_run_config(load_config(here.path("ko.yaml").string()));
+}
+
 // Shells make the file that a config is printed to before the program runs.
 TEST(InitCommand, FindsTheFileOfTheTranslations) {
   const Workspace here;

@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -33,6 +34,22 @@ TEST(TrainCommand, FillsARunFolderAndPrintsItsPathLast) {
   EXPECT_EQ(again.err,
             "longbow: run: holds a run already; continue it with --resume, or choose another "
             "--out\n");
+}
+
+TEST(TrainCommand, OneOfSeveralProcessesIsRefused) {
+  const Workspace here;
+  here.write("run.yaml", kTinyRecall);
+  setenv("WORLD_SIZE", "4", 1);
+  const auto refused = here.run(training("run"));
+  setenv("WORLD_SIZE", "1", 1);
+  const auto alone = here.run(training("run", {"--dry-run"}));
+  unsetenv("WORLD_SIZE");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_EQ(refused.err,
+            "longbow: WORLD_SIZE is 4, but a run is one process; start it once, without torchrun; "
+            "`longbow arena --jobs` trains several runs side by side\n");
+  EXPECT_FALSE(here.has("run"));
+  EXPECT_EQ(alone.code, 0) << alone.err;
 }
 
 // A config that lies where the run would write its own, and a model that was imported there.

@@ -181,6 +181,8 @@ TEST(Checkpoint, IsAPlaceWhereATrainingCanBe) {
   EXPECT_EQ(refused(R"({"step": -1})"), "trainer.json:1: step is -1, out of range; it may be >= 0");
   EXPECT_EQ(refused(R"({"position": {"index": -3}})"),
             "trainer.json:1: position.index is -3, out of range; it may be >= 0");
+  EXPECT_EQ(refused(R"({"plateau": {"drops": -1}})"),
+            "trainer.json:1: plateau.drops is -1, out of range; it may be >= 0");
   EXPECT_EQ(refused(R"({"step": 9223372036854775808})"),
             "trainer.json:1: step is '9223372036854775808', which does not fit 64 bits");
 }

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "longbow/core/file.h"
@@ -188,6 +189,51 @@ TEST(Pretrain, IsCheckedBeforeAnyDataIsOpened) {
             "run.yaml:3: unknown key 'fracton'; did you mean 'fraction'?");
   EXPECT_TRUE(error("{objective: causal_lm}", "{attention: fnet}")
                   .starts_with("run.yaml:2: fnet is not causal; mechanisms that are: "));
+}
+
+TEST(Pretrain, AnEncoderThatCannotTakeItsWeightsIsRefusedBeforeAnyDataIsOpened) {
+  const auto error = [](const std::string& run, const std::string& more = "") {
+    return error_of([&] {
+      read_run_config(parse_yaml(run + "\npretrain:\n  objective: masked_lm\n" + more, "run.yaml"));
+    });
+  };
+  for (const auto* objective : {"characters", "perceiver", "perceiver_ar"}) {
+    auto tree = parse_yaml(find_objective(objective).recipe.config, "run.yaml");
+    tree["pretrain"] = parse_yaml("\n\n\n\n\n\n{objective: masked_lm}", "run.yaml");
+    EXPECT_EQ(error_of([&] { read_run_config(tree); }),
+              std::string("run.yaml:7: ") + objective +
+                  " has no encoder that masked_lm could pretrain; leave pretrain out, or take "
+                  "another objective: causal_lm, classification, masked_lm, pairs, regression, "
+                  "replaced_tokens, span, tagging, translation");
+  }
+  const std::string recall = "task: recall\nmodel: {width: 32}";
+  EXPECT_EQ(error(recall), "");
+  EXPECT_EQ(error("task: reverse\nmodel: {width: 32, heads: 4}"), "");
+  EXPECT_EQ(error(recall, "  model: {width: 32, layers: 1}"), "");
+  EXPECT_EQ(error(recall, "  model:\n    width: 16"),
+            "run.yaml:6: pretrain.model.width is 16, but the encoder of the run has 32; leave it "
+            "out");
+}
+
+TEST(Pretrain, TheEncoderOfATranslationIsPretrained) {
+  const auto config = read_run_config(parse_yaml(
+      "{task: reverse, data: {reverse: {train: 64, valid: 16, test: 16}}, "
+      "model: {width: 32, heads: 4, layers: 1, init: xavier}, "
+      "train: {max_steps: 1, batch_size: 8, learning_rate: 1e-30, weight_decay: 0, threads: 0}, "
+      "pretrain: {objective: masked_lm, max_steps: 3, learning_rate: 1e-2}}",
+      "run.yaml"));
+  const auto folder = scratch();
+  run(config, folder);
+  const auto learnt = load_safetensors(folder + "/pretrain/model.safetensors").tensors;
+  int64_t moved = 0;
+  for (const auto& [name, used] : load_safetensors(folder + "/model.safetensors").tensors)
+    if (name.starts_with("encoder.")) {
+      const auto& before = learnt.at(name);
+      const auto rows = std::min(used.size(0), before.size(0));
+      EXPECT_NEAR_TENSOR(used.narrow(0, 0, rows), before.narrow(0, 0, rows), kExact) << name;
+      ++moved;
+    }
+  EXPECT_GT(moved, 10);
 }
 
 TEST(Pretrain, IsWrittenAndReadWithTheConfig) {

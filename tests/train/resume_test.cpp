@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "longbow/core/console.h"
@@ -87,6 +88,8 @@ TEST_P(ResumeBySchedule, TheRatesGoOn) {
   schedule.growth = 2;
   schedule.milestones = {4, 7};
   schedule.every = 2;
+  schedule.plateau_patience = 1;
+  config.train.min_delta = 2;  // more than an accuracy can rise: a plateau after the first score
   schedule.count = schedule.decay == Decay::exponential ? Count::epochs : Count::steps;
   const auto rates = column(expect_exact_resume(config), "learning_rate");
   const auto [least, most] = std::minmax_element(rates.begin() + 5, rates.end());
@@ -95,6 +98,18 @@ TEST_P(ResumeBySchedule, TheRatesGoOn) {
 
 INSTANTIATE_TEST_SUITE_P(All, ResumeBySchedule, testing::ValuesIn(all_of<Decay>()),
                          [](const auto& info) { return called(info.param); });
+
+// The checkpoint of step 5 has dropped once and waited once: the next drop is two evaluations away.
+TEST(Resume, APlateauGoesOnWaiting) {
+  auto config = tiny();
+  config.train.evaluate_every = 1;
+  config.train.min_delta = 2;  // more than an accuracy can rise
+  config.train.schedule = {.decay = Decay::plateau, .gamma = 0.5, .plateau_patience = 3};
+  std::vector<double> halved;
+  for (const auto& rate : column(expect_exact_resume(config), "learning_rate"))
+    halved.push_back(std::round(std::log2(3e-3 / rate.get<double>())));
+  EXPECT_EQ(halved, (std::vector<double>{0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3}));
+}
 
 struct ResumeByMethod : testing::TestWithParam<std::tuple<Method, Precision>> {};
 

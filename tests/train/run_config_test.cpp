@@ -113,6 +113,14 @@ TEST(RunConfig, OptionsOfTheTrainingThatContradictEachOtherAreRefused) {
             "train.decay_steps");
   EXPECT_EQ(mistake("task: recall\ntrain: {decay: multi_step}"),
             "run.yaml:2: multi_step does not know when to drop; set train.milestones");
+  EXPECT_EQ(mistake("task: recall\ntrain:\n  decay: plateau"),
+            "run.yaml:3: plateau waits for evaluations, and there are none; set "
+            "train.evaluate_every");
+  EXPECT_EQ(mistake("task: recall\ntrain: {decay: plateau, evaluate_every: 5}"), "");
+  EXPECT_EQ(mistake("task: recall\ntrain: {decay: plateau, evaluate_every: 5}\npretrain:\n"
+                    "  objective: masked_lm\n  evaluate_every: 0"),
+            "run.yaml:5: decay: plateau waits for evaluations, and pretraining has none; leave "
+            "pretrain.evaluate_every out");
   EXPECT_EQ(mistake("task: recall\ntrain: {optimizer: sgd, sgd: {nesterov: true}}"),
             "run.yaml:2: nesterov needs a momentum and no dampening; set train.sgd.momentum");
   EXPECT_EQ(mistake("task: recall\ntrain: {adafactor: {warmup_init: true}}"),

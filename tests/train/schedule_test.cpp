@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numbers>
 
+#include "longbow/core/console.h"
 #include "tests/train/parity.h"
 #include "tests/train/runs.h"
 
@@ -22,7 +24,7 @@ double at_step(Decay decay, int64_t step, double floor = 0) {
 constexpr Decay kAll[] = {Decay::constant,     Decay::linear,          Decay::cosine,
                           Decay::inverse_sqrt, Decay::cosine_restarts, Decay::warm_restarts,
                           Decay::polynomial,   Decay::stable,          Decay::step,
-                          Decay::multi_step,   Decay::exponential};
+                          Decay::multi_step,   Decay::exponential,     Decay::plateau};
 
 TEST(Schedule, EveryKindRisesLinearlyToOneAtTheEndOfTheWarmUp) {
   for (const auto decay : kAll)
@@ -75,7 +77,7 @@ TEST(Schedule, WhereTimeEndsFirstTheStepsOfAScheduleAreLonger) {
   EXPECT_EQ(paced_step(120, 100, 0.2), 120);
 }
 
-TEST(Schedule, TheRateFallsWithTheTimeThatIsLeft) {
+RunConfig learning_to_recall() {
   RunConfig config = {.task = "recall", .objective = "classification"};
   config.data.name = "recall";
   config.data.options = parse_yaml(
@@ -83,6 +85,11 @@ TEST(Schedule, TheRateFallsWithTheTimeThatIsLeft) {
   config.model = parse_yaml("{width: 16, layers: 1}", "model");
   config.train.sampler.batch_size = 8;
   config.train.log_every = 1;
+  return config;
+}
+
+TEST(Schedule, TheRateFallsWithTheTimeThatIsLeft) {
+  auto config = learning_to_recall();
   config.train.max_steps = 100000;
   config.train.max_seconds = 0.5;
   config.train.schedule.warmup_steps = 1000;  // a hundredth of the time
@@ -118,6 +125,81 @@ TEST(Schedule, DropsCountStepsOrEpochs) {
   EXPECT_EQ(in_epoch(0), 1);
   EXPECT_EQ(in_epoch(3), 0.5);
   EXPECT_EQ(in_epoch(4), 0.25);
+}
+
+TEST(Schedule, APlateauDropsToTheFloorAndNoFurther) {
+  const ScheduleConfig config = {.decay = Decay::plateau,
+                                 .warmup_steps = 4,
+                                 .floor = 0.2,
+                                 .gamma = 0.5,
+                                 .plateau_patience = 2};
+  Plateau plateau;
+  std::vector<double> factors;
+  std::vector<int64_t> waited;
+  for (int64_t evaluation = 1; evaluation <= 9; ++evaluation) {
+    plateau = after_no_better_score(config, plateau);
+    waited.push_back(plateau.waited);
+    factors.push_back(schedule_factor(config, {.step = 10, .total = 100, .drops = plateau.drops}));
+  }
+  EXPECT_EQ(waited, (std::vector<int64_t>{1, 0, 1, 0, 1, 0, 1, 0, 1}));
+  EXPECT_EQ(factors, (std::vector<double>{1, 0.5, 0.5, 0.25, 0.25, 0.2, 0.2, 0.2, 0.2}));
+  EXPECT_EQ(plateau.drops, 3) << "at the floor nothing drops";
+  EXPECT_EQ(schedule_factor(config, {.step = 2, .total = 100, .drops = 1}), 0.5) << "the warmup";
+}
+
+TEST(Schedule, TheRateDropsWhenEvaluationsNoLongerImprove) {
+  auto config = learning_to_recall();
+  config.train.max_steps = 12;
+  config.train.evaluate_every = 1;
+  config.train.min_delta = 2;  // more than an accuracy can rise
+  config.train.optimizer.learning_rate = 1e-3;
+  config.train.schedule = {.decay = Decay::plateau,
+                           .warmup_steps = 4,
+                           .floor = 0.2,
+                           .gamma = 0.5,
+                           .plateau_patience = 2};
+  const auto folder = scratch();
+  std::string written;
+  set_console({.write = [&](const std::string& text) { written += text; }});
+  run(config, folder);
+  set_console({});
+  const std::vector<double> want = {0.25, 0.5, 0.75, 1, 1, 0.5, 0.5, 0.25, 0.25, 0.2, 0.2, 0.2};
+  const auto lines = metrics(folder, "train");
+  ASSERT_EQ(lines.size(), want.size());
+  for (size_t i = 0; i < want.size(); ++i)
+    EXPECT_NEAR(lines[i].at("learning_rate").get<double>(), 1e-3 * want[i], 1e-12) << i + 1;
+  EXPECT_NE(written.find(": step 5: the learning rate drops, after 2 evaluations without a better "
+                         "score\n"),
+            std::string::npos)
+      << written;
+}
+
+TEST(Schedule, ABetterScorePutsADropOff) {
+  auto config = learning_to_recall();
+  config.train.max_steps = 60;
+  config.train.evaluate_every = 2;
+  config.train.optimizer.learning_rate = 3e-3;
+  config.train.schedule = {.decay = Decay::plateau, .gamma = 0.5, .plateau_patience = 3};
+  const auto folder = scratch();
+  run(config, folder);
+  double best = -1, factor = 1;
+  std::map<int64_t, double> factors;  // of the steps after an evaluation
+  int64_t waited = 0;
+  for (const auto& row : metrics(folder, "valid")) {
+    const auto score = row.at("accuracy").get<double>();
+    waited = score > best ? 0 : waited + 1;
+    best = std::max(best, score);
+    if (waited == 3) {
+      factor /= 2;
+      waited = 0;
+    }
+    factors[row.at("step").get<int64_t>() + 1] = factor;
+  }
+  for (const auto& row : metrics(folder, "train"))
+    if (const auto found = factors.find(row.at("step").get<int64_t>()); found != factors.end())
+      EXPECT_NEAR(row.at("learning_rate").get<double>(), 3e-3 * found->second, 1e-12)
+          << found->first;
+  EXPECT_LT(factor, 1) << "some drop";
 }
 
 TEST(Schedule, StableFallsInTheLastTenthUnlessToldOtherwise) {

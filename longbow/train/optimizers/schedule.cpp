@@ -44,6 +44,10 @@ double drops(const ScheduleConfig& config, int64_t count) {
                                            [&](int64_t at) { return at <= count; }));
 }
 
+double plateau_factor(const ScheduleConfig& config, int64_t drops) {
+  return std::max(std::pow(config.gamma, static_cast<double>(drops)), config.floor);
+}
+
 double inverse_sqrt(const ScheduleConfig& config, double now) {
   const auto warmup = static_cast<double>(std::max<int64_t>(config.warmup_steps, 1));
   const auto scale = config.timescale > 0 ? static_cast<double>(config.timescale) : warmup;
@@ -74,6 +78,12 @@ double left_of(const ScheduleConfig& config, const Moment& moment) {
 
 }  // namespace
 
+Plateau after_no_better_score(const ScheduleConfig& config, Plateau plateau) {
+  if (++plateau.waited < config.plateau_patience) return plateau;
+  const bool falls = plateau_factor(config, plateau.drops) > config.floor;
+  return {.drops = plateau.drops + falls, .waited = 0};
+}
+
 int64_t paced_step(int64_t step, int64_t total, double time_fraction) {
   const auto due = static_cast<int64_t>(std::floor(static_cast<double>(total) * time_fraction));
   return std::min(std::max(step, due), std::max(step, total));
@@ -95,6 +105,8 @@ double schedule_factor(const ScheduleConfig& config, const Moment& moment) {
     case Decay::exponential:
       return std::pow(config.gamma,
                       drops(config, config.count == Count::epochs ? moment.epoch : after));
+    case Decay::plateau:
+      return plateau_factor(config, moment.drops);
     case Decay::warm_restarts:
       return config.floor + (1 - config.floor) * half_wave(fall_done(config, after));
     default:

@@ -36,6 +36,7 @@ void fields(V& v, Progressed& p) {
   v("best_step", p.best_step, "its step", at_least(0));
   v("stale", p.stale, "evaluations without a better score", at_least(0));
   v("mark", p.mark, "the score that they are measured against");
+  v("plateau", p.plateau, "where decay: plateau stands");
   v("seconds", p.seconds, "training time");
   v("tokens", p.tokens, "real tokens seen");
   v("peak_bytes", p.peak_bytes, "most memory of a step");

@@ -5,6 +5,7 @@
 
 #include "longbow/data/feed/sampler.h"
 #include "longbow/tensors/module_weights.h"
+#include "longbow/train/optimizers/schedule.h"
 
 namespace longbow {
 
@@ -14,6 +15,7 @@ struct Progressed {
   double best = 0;                // validation score of the best weights, once there is one
   int64_t best_step = 0, stale = 0;
   double mark = 0;  // validation score that patience counts from
+  Plateau plateau = {};
   double seconds = 0, tokens = 0, peak_bytes = 0;
   std::string data = "";         // checksum of all samples
   bool unevaluated = false;      // an evaluation after this step is still to be made

@@ -35,8 +35,10 @@ void fields(V& v, PretrainConfig& c) {
 // The model that is pretrained: the encoder of `model` with another objective.
 Node pretraining_model(const PretrainConfig& config, const Node& model);
 
-// Refuses an objective that does not pretrain and a model that it cannot build; `model` is that of
-// the run, `tree` the whole config, as it was read.
-void check_pretraining(const PretrainConfig& config, const Node& model, const Node& tree);
+// Refuses an objective that does not pretrain, a model that it cannot build, and one whose weights
+// the run could not take over; `objective` and `model` are those of the run, `tree` is the whole
+// config, as it was read.
+void check_pretraining(const PretrainConfig& config, const std::string& objective,
+                       const Node& model, const Node& tree);
 
 }  // namespace longbow

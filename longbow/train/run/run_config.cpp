@@ -37,6 +37,9 @@ void check_training(TrainConfig& config, const Node* train) {
   if (schedule.decay == Decay::multi_step && schedule.milestones.empty())
     throw UserError(place_of("decay"), "multi_step does not know when to drop",
                     "set train.milestones");
+  if (schedule.decay == Decay::plateau && config.evaluate_every == 0)
+    throw UserError(place_of("decay"), "plateau waits for evaluations, and there are none",
+                    "set train.evaluate_every");
   const auto& optimizer = config.optimizer;
   if (optimizer.sgd.nesterov && (optimizer.sgd.momentum == 0 || optimizer.sgd.dampening > 0))
     throw UserError(place_of("sgd"), "nesterov needs a momentum and no dampening",
@@ -107,7 +110,12 @@ RunConfig read_model_config(const Node& root) {
   config.model = kind.complete(config.model);
   resolve_start(config.start, config.model, config.objective, tree);
   kind.check(config.model);
-  check_pretraining(config.pretrain, config.model, tree);
+  check_pretraining(config.pretrain, config.objective, config.model, tree);
+  if (config.train.schedule.decay == Decay::plateau && !config.pretrain.objective.empty() &&
+      config.pretrain.evaluate_every == 0)
+    throw UserError(tree.place_of("pretrain.evaluate_every"),
+                    "decay: plateau waits for evaluations, and pretraining has none",
+                    "leave pretrain.evaluate_every out");
   if (const auto* path = data_path(tree))
     config.data.path = absolute_path(config.data.path, path->place);
   return config;

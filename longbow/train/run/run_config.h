@@ -75,7 +75,8 @@ void fields(V& v, TrainConfig& c) {
   v("patience", c.patience, "stop after so many evaluations without a better score; 0 = never",
     at_least(0));
   v("min_delta", c.min_delta,
-    "by how much a score must be better for patience; the best weights are chosen without it",
+    "by how much a score must be better for patience and for decay: plateau; the best weights are "
+    "chosen without it",
     at_least(0));
   v("max_seconds", c.max_seconds,
     "stop after so many seconds of training, evaluations not counted; where they end before the "

@@ -24,6 +24,7 @@
 #include "longbow/train/run/run_log.h"
 #include "longbow/train/run/run_task.h"
 #include "longbow/train/run/same_run.h"
+#include "longbow/train/run/unknown_tokens.h"
 #include "longbow/train/step/feed.h"
 #include "longbow/train/step/readback.h"
 
@@ -96,6 +97,7 @@ class Trainer {
   }
 
   Result run() {
+    if (config_.pretrain.objective.empty()) warn_of_unknown_tokens(splits_);
     info(fmt::format("{}: {} parameters, {} training samples{}, {}", options_.label,
                      human_count(static_cast<double>(task_->parameter_count())),
                      task_->splits().train->size(), feed_.resident() ? " on the GPU" : "",
@@ -197,7 +199,7 @@ class Trainer {
     warn(
         fmt::format("{}: the best weights, of step {}, are lost; the next evaluation chooses again",
                     options_.out, now_.best_step));
-    now_.best_step = now_.evaluated_step = now_.stale = 0;
+    now_.best_step = now_.evaluated_step = now_.stale = now_.plateau.waited = 0;
   }
 
   void take_over(const Inheritance& from) {
@@ -221,7 +223,8 @@ class Trainer {
         train.optimizer.learning_rate *
         schedule_factor(train.schedule, {.step = paced_step(now_.step + 1, total_, time_fraction()),
                                          .total = total_,
-                                         .epoch = now_.position.epoch});
+                                         .epoch = now_.position.epoch,
+                                         .drops = now_.plateau.drops});
     const auto work = [&] { step_.run(batches, now_.step * train.accumulate, rate_); };
     if (padded > largest_) {  // counting costs a little time, so only the largest batches are
       largest_ = padded;
@@ -308,7 +311,24 @@ class Trainer {
     if (counts) now_.mark = first.value;
     if (is_best) save_best(first.value);
     tell(found, is_best);
+    follow_plateau();
     return is_best;
+  }
+
+  // Evaluations during the warmup do not count.
+  void follow_plateau() {
+    const auto& schedule = config_.train.schedule;
+    const auto before = now_.plateau;
+    if (schedule.decay != Decay::plateau) return;
+    if (now_.stale == 0)
+      now_.plateau.waited = 0;
+    else if (paced_step(now_.step, total_, time_fraction()) >= schedule.warmup_steps)
+      now_.plateau = after_no_better_score(schedule, before);
+    if (now_.plateau.drops > before.drops && !is_over())
+      info(
+          fmt::format("{}: step {}: the learning rate drops, after {} evaluations without a "
+                      "better score",
+                      options_.label, now_.step, schedule.plateau_patience));
   }
 
   void save_best(double score) {
