@@ -1,4 +1,4 @@
-// Builds a Linformer layer by name and runs it on random tokens.
+// Builds a Linformer layer by name and runs it on two sequences.
 #include <ATen/Functions.h>
 
 #include <iostream>

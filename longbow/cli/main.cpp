@@ -81,7 +81,8 @@ void declare_training(CLI::App& app, Action& action) {
   add_set(sub, train.set);
   sub->add_option("--out", train.out, "run folder [default runs/TASK-MECHANISM-TIME]");
   sub->add_flag("--resume", train.resume, "continue from the newest checkpoint of the run");
-  sub->add_flag("--dry-run", train.dry_run, "show parameters, memory and one step; writes nothing");
+  sub->add_flag("--dry-run", train.dry_run,
+                "show parameters, memory and one step; writes no run folder");
   sub->add_option("--seed", train.seed, "instead of the config's seed")->check(at_least(0));
   add_device(sub, train.device);
   add_progress(sub, train.progress);
@@ -92,7 +93,7 @@ void declare_training(CLI::App& app, Action& action) {
   hidden(sub->add_option("--seconds-each", train.seconds_each));
   hidden(sub->add_flag("--measure", train.measure));
   add_examples(sub, {"train recall.yaml --out runs/recall",
-                     "train recall.yaml --set model.attention=linformer --set train.max_steps=300",
+                     "train recall.yaml --set model.attention=local --set train.max_steps=300",
                      "train runs/recall --resume"});
 
   static EvalCommand eval;
@@ -137,7 +138,8 @@ void declare_asking(CLI::App& app, Action& action) {
   static GenerateCommand generate;
   auto* sub =
       declare(app, action, "generate", "Continue texts with a causal language model", generate);
-  sub->add_option("run", generate.folder, "run folder of objective causal_lm")->required();
+  sub->add_option("run", generate.folder, "run folder of objective causal_lm or perceiver_ar")
+      ->required();
   sub->add_option(
       "--prompt", generate.prompt,
       "text to continue, in the symbols of the data; without one a text begins with the "
@@ -171,7 +173,8 @@ void declare_asking(CLI::App& app, Action& action) {
   static PredictCommand predict;
   sub = declare(app, action, "predict",
                 "Predict each line of input, or the samples of the run's data", predict);
-  sub->add_option("run", predict.folder, "run folder of any objective but causal_lm, translation")
+  sub->add_option("run", predict.folder,
+                  "run folder of any objective but causal_lm, perceiver_ar and translation")
       ->required();
   sub->add_option("--file", predict.file,
                   "one input per line, pairs separated by a TAB; - is stdin, answered line by line "
@@ -203,8 +206,9 @@ void declare_showing(CLI::App& app, Action& action) {
       ->check(at_least(0))
       ->capture_default_str();
   add_device(sub, maps.device);
-  add_examples(sub, {"maps runs/recall --out maps.svg --sample 3",
-                     "maps runs/listops --out maps.svg --text '[MAX 2 9 ]'"});
+  add_examples(sub, {"maps runs/reverse --out maps.svg --sample 3",
+                     "train recall.yaml --set model.attention=softmax --out runs/softmax",
+                     "maps runs/softmax --out maps.svg"});
 
   static ReportCommand report;
   sub = declare(app, action, "report",
